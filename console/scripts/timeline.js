@@ -3,6 +3,7 @@
 import { formatDuration } from "./format.js";
 
 const LONGEST_URL = 100; // characters; the delivery has the whole URL
+const RUN = "pipeline"; // in place of a dispatcher: a run has jobs in several
 
 /** @typedef {import("./types.js").Attempt} Attempt */
 
@@ -61,8 +62,15 @@ export function listEntries(events, deliveries, attempts = []) {
   /** @type {Entry | null} */
   let outputs = null;
   let count = 0;
+  const isRun = events.some(({ type }) => type.startsWith("step."));
+  let starts = 0;
   for (const event of joinStepEnds(events)) {
     const at = Date.parse(event.timestamp);
+    if (isRun && event.type === "job.started") {
+      starts += 1;
+      entries.push({ at, title: starts === 1 ? "The run began" : "The run goes on", detail: "", tone: "busy" });
+      continue;
+    }
     if (event.type !== "job.output") {
       entries.push({ at, ...describeEvent(event, event === events[0], ends.get(event.timestamp)) });
       outputs = null;
@@ -140,6 +148,7 @@ function joinStepEnds(events) {
 
 /** @param {Attempt} attempt */
 function describeAttempt({ worker, duration_ms, count }) {
+  if (worker === RUN) return `took ${formatDuration(duration_ms)}`;
   const times = count > 1 ? `, ${count} times in a row` : "";
   return `ran ${formatDuration(duration_ms)} on ${worker}${times}`;
 }

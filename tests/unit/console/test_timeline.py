@@ -71,6 +71,22 @@ async def test_unknown_event_is_named(call_js: CallJs) -> None:
     assert entry["title"] == "job.polished"
 
 
+async def test_a_run_has_no_attempts(call_js: CallJs) -> None:
+    step = event(1, "started", step="lines", total=1) | {"type": "step.started"}
+    start = event(1, "started", attempt=1, model="read-page")
+    run = [event(0, "queued"), start, step, event(2, "failed", error=FAILED), event(3, "queued"), start]
+    took = {"worker": "pipeline", "duration_ms": 1000, "count": 1, "finished_at": run[3]["timestamp"]}
+    entries = await call_js("timeline.js", "listEntries", run, [], [took])
+    assert [each["title"] for each in entries if each["tone"] == "busy"] == [
+        "The run began",
+        "Step lines began",
+        "The run goes on",
+    ]
+    (failed,) = [each["detail"] for each in entries if each["title"] == "Failed"]
+    assert "took" in failed
+    assert " on " not in failed
+
+
 async def test_the_ends_of_a_step_are_one_entry(call_js: CallJs) -> None:
     def step(second: int, kind: str, **data: object) -> dict[str, Any]:
         return event(second, kind, **data) | {"type": f"step.{kind}"}
