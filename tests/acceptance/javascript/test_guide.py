@@ -56,7 +56,14 @@ def test_the_packages_of_the_guide_are_those_of_the_tests() -> None:
     assert dict(named) == {name: version.lstrip("^").partition(".")[0] for name, version in wanted.items()}
 
 
-@pytest.mark.parametrize(("name", "printed"), [("run", "y [ 1, 3 ] [ 2, 4, 6 ]\n"), ("stream", "hello brave world")])
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("run", "y [ 1, 3 ] [ 2, 4, 6 ]\n"),
+        ("stream", "hello brave world"),
+        ("pipeline", "counts [ 3, 3 ]\ntotal [ 4 ]\n2 jobs, one for each line\n"),
+    ],
+)
 def test_a_program_prints_what_the_guide_says(programs: Programs, name: str, printed: str) -> None:
     assert programs.run(name) == printed
 
