@@ -97,6 +97,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     event: NewEvent
     failure: Failure | None = None
     outputs: bytes | None = None
+    inference_ms: float | None = None
 
 
 class StepCount(NamedTuple):
@@ -152,6 +153,7 @@ async def end_run(executor: Executor, end: RunEnd) -> None:
         status=end.status,
         state=encode(end.state),
         outputs=end.outputs,
+        inference_ms=end.inference_ms,
         error_code=None if failure is None else failure.code,
         error_message=None if failure is None else failure.message,
         error_retryable=None if failure is None else failure.retryable,

@@ -45,7 +45,8 @@ WITH ended AS (
   UPDATE jobs
   SET status = :status, finished_at = now(), generation = current_generation(), ended_xid = pg_current_xact_id(),
       error_code = :error_code::text, error_message = :error_message::text, error_retryable = :error_retryable::boolean,
-      outputs = :outputs::bytea, run_state = :state::bytea, lease_until = NULL, scheduled_at = NULL
+      inference_ms = :inference_ms::double precision, outputs = :outputs::bytea, run_state = :state::bytea,
+      lease_until = NULL, scheduled_at = NULL
   WHERE id = :run AND generation = -1
   RETURNING id, tenant_id, model, claim, callback_url, callback_events, finished_at
 )

@@ -9,12 +9,13 @@ from common.pipelines.run_state import RunState, StepState, StepStatus
 WINDOW = 200  # elements of one step that have a job which has not ended: enough for all slots, and few rows
 
 
-def note_success(state: RunState, step: str) -> RunState:
+def note_success(state: RunState, step: str, inference_ms: float) -> RunState:
     """Return the state after one more element of a step has succeeded."""
     found = state[step]
     done = found.done + 1
     status = StepStatus.SUCCEEDED if done == found.total else found.status
-    return {**state, step: msgspec.structs.replace(found, done=done, status=status)}
+    inference_ms += found.inference_ms
+    return {**state, step: msgspec.structs.replace(found, done=done, status=status, inference_ms=inference_ms)}
 
 
 def list_ready(state: RunState, needs: Mapping[str, Collection[str]]) -> list[str]:

@@ -23,6 +23,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0  # elements; 0 while it waits
     made: int = 0  # elements that have a job: the first ones
     done: int = 0  # elements that have succeeded
+    inference_ms: float = 0.0  # of those that succeeded since the run began, or was retried: usage counts each end
 
     @property
     def in_flight(self) -> int:
@@ -43,6 +44,11 @@ def decode(body: bytes) -> RunState:
     return _decoder.decode(body)
 
 
+def sum_inference(state: RunState) -> float | None:
+    """Return how long the models of a run worked since it began, or was retried, in ms. None: none has succeeded."""
+    return sum(step.inference_ms for step in state.values()) or None
+
+
 def begin(steps: Collection[str]) -> RunState:
     """Return the state of a run whose steps all wait."""
     return {step: StepState() for step in steps}
@@ -58,7 +64,7 @@ def resume(state: RunState, jobs: Mapping[str, tuple[int, int]]) -> RunState:
 
 def resume_step(step: StepState, made: int, done: int) -> StepState:
     if step.status is StepStatus.SUCCEEDED:
-        return step
+        return msgspec.structs.replace(step, inference_ms=0.0)
     if not step.total:
         return StepState()
     status = StepStatus.SUCCEEDED if done == step.total else StepStatus.RUNNING

@@ -26,7 +26,7 @@ from common.jobs.run import (
     save_states,
 )
 from common.pipelines import advance
-from common.pipelines.run_state import RunState, stop
+from common.pipelines.run_state import RunState, stop, sum_inference
 from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, cancel_wake_up, event_wake_up
 from common.runs.outputs import render_outputs
@@ -44,6 +44,7 @@ class StepEnd(NamedTuple):
     step: str
     status: Status
     failure: Failure | None
+    inference_ms: float  # 0 if it did not succeed
 
 
 class StepEventData(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ class RunCarrier:
         events = [to_event(run, f"step.{end.status}", end.step, end.job) for end in ends]
         for end in ends:
             if end.status is Status.SUCCEEDED:
-                state = advance.note_success(state, end.step)
+                state = advance.note_success(state, end.step, end.inference_ms)
         if failed is not None:
             return await self._fail(connection, run, now, stop(state, failed.step), describe(failed), events)
         inputs = StepInputs(connection, run, pipeline)
@@ -140,6 +141,7 @@ class RunCarrier:
             run,
             status=status,
             finished_at=now,
+            inference_ms=sum_inference(state),
             error_code=None if failure is None else failure.code,
             error_message=None if failure is None else failure.message,
             error_retryable=None if failure is None else failure.retryable,
@@ -149,7 +151,15 @@ class RunCarrier:
         event = NewEvent(event_id, kind, sequence, body, run.traceparent)
         await end_run(
             connection,
-            RunEnd(run=run.id, status=status, state=state, event=event, failure=failure, outputs=outputs),
+            RunEnd(
+                run=run.id,
+                status=status,
+                state=state,
+                event=event,
+                failure=failure,
+                outputs=outputs,
+                inference_ms=ended.inference_ms,
+            ),
         )
         return Carried([event_wake_up(event_id, kind, run.traceparent)], status)
 

@@ -65,4 +65,4 @@ class RunProgress:
 
 def to_step_end(end: JobEnd) -> StepEnd:
     assert end.step is not None, "it is the end of a step"
-    return StepEnd(end.id, end.step, end.status, end.failure)
+    return StepEnd(end.id, end.step, end.status, end.failure, end.inference_ms or 0.0)

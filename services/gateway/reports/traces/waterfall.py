@@ -93,7 +93,7 @@ def trace_run(row: Job, run: Run, *, latest: bool) -> Iterator[Span]:
     error = f": {run.error_code}" if run.error_code else ""
     detail = f"{run.status}{error}, {run.worker}"
     yield Span("dispatcher", name, run.started_at, run.finished_at, 1, bool(run.error_code), detail)
-    if latest and run.finished_at is not None and row.inference_ms is not None:
+    if latest and run.finished_at is not None and row.inference_ms is not None and row.run_state is None:
         end = run.started_at + timedelta(milliseconds=row.inference_ms)
         yield Span("triton", f"infer {run.model}", run.started_at, end, 2)
 

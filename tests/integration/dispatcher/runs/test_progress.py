@@ -40,6 +40,7 @@ async def test_a_run_goes_through_its_steps(runs: Runs) -> None:
     assert outputs == {"result": [18.0], "all": [4.0, 6.0, 8.0]}
     assert {step.status for step in decode(row["run_state"]).values()} == {StepStatus.SUCCEEDED}
     assert row["ended_xid"] is not None
+    assert row["inference_ms"] == 5.0  # five jobs of one each
     assert await runs.database.fetch("SELECT FROM events WHERE job_id = $1 AND type = 'job.succeeded'", run)
     assert not await runs.database.fetch("SELECT FROM events WHERE job_id <> $1", run)
 

@@ -16,7 +16,7 @@ def succeed(state: RunState, *steps: str) -> RunState:
     """Return the state after steps of one element have run."""
     for step in steps:
         state = advance.note_made(advance.start(state, step, 1), step, range(1))
-        state = advance.note_success(state, step)
+        state = advance.note_success(state, step, 1.0)
     return state
 
 
@@ -45,7 +45,7 @@ def test_each_element_gets_one_job_and_few_are_in_flight(total: int, ends: Seque
     made: list[int] = []
     for count in [0, *ends, *[WINDOW] * (total // WINDOW + 1)]:
         for _ in range(min(count, state["each"].in_flight)):
-            state = advance.note_success(state, "each")
+            state = advance.note_success(state, "each", 1.0)
         wanted = advance.list_wanted(state["each"])
         made += wanted
         if wanted:

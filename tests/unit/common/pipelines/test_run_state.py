@@ -1,6 +1,6 @@
 """How an ended run goes on."""
 
-from common.pipelines.run_state import StepState, StepStatus, begin, resume, stop
+from common.pipelines.run_state import StepState, StepStatus, begin, resume, stop, sum_inference
 
 WHOLE = StepState(status=StepStatus.SUCCEEDED, total=1, made=1, done=1)
 
@@ -29,3 +29,12 @@ def test_a_step_that_began_without_a_job_makes_all_of_them() -> None:
 
 def test_a_run_canceled_before_its_time_begins_from_the_start() -> None:
     assert resume(stop(begin(["a", "b"])), {}) == begin(["a", "b"])
+
+
+def test_a_resumed_run_counts_what_its_models_work_from_then_on() -> None:
+    """Usage has counted the rest with the end of the run."""
+    read = StepState(status=StepStatus.SUCCEEDED, total=1, made=1, done=1, inference_ms=7.0)
+    words = StepState(status=StepStatus.RUNNING, total=2, made=2, done=1, inference_ms=5.0)
+    ended = stop({"read": read, "words": words})
+    assert sum_inference(ended) == 12.0
+    assert sum_inference(resume(ended, {"read": (1, 1), "words": (2, 1)})) is None

@@ -59,6 +59,7 @@ async def test_a_retry_keeps_what_succeeded(client: Client) -> None:
     await client.end(run)
     row = await client.find(run)
     assert (row.status, row.error_code) == (Status.SUCCEEDED, None)
+    assert row.inference_ms == 3.0  # usage has counted the jobs before
 
 
 async def test_calls_on_the_job_of_a_step_name_its_run(client: Client) -> None:
