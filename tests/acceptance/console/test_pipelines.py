@@ -121,3 +121,17 @@ async def test_a_run_that_goes_on_is_shown_as_it_is(console: Console) -> None:
     await expect(cards.nth(0)).to_contain_text("running")
     await console.confirm("Cancel")
     await expect(cards.filter(has_text="canceled")).to_have_count(2)
+
+
+async def test_a_long_name_of_a_step_fits_into_the_page(console: Console) -> None:
+    name = "n" * 64
+    long = {
+        "inputs": {"text": {"datatype": "BYTES", "shape": [-1]}},
+        "steps": {name: {"model": "words", "inputs": {"text": "$inputs.text"}}},
+        "outputs": {"words": f"${name}.words"},
+    }
+    (await console.api.http.put("/v1/pipelines/long", json=long)).raise_for_status()
+    run = await console.api.run("long", {"text": ["a"]})
+    await console.open(f"/jobs/{run.id}")
+    await expect(console.page.get_by_text(f"Step {name} succeeded")).to_be_visible()
+    assert await console.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
