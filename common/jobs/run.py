@@ -128,6 +128,19 @@ async def begin_run(executor: Executor, run: UUID) -> Run | None:
     return None
 
 
+async def record_start(executor: Executor, run: UUID, event: NewEvent) -> bool:
+    """Record the start of a locked run, if a webhook wants it. Return whether one does."""
+    found = await STATEMENTS["record_start"].run(
+        executor,
+        run=run,
+        event_id=event.id,
+        body=event.body,
+        sequence=event.sequence,
+        traceparent=event.traceparent,
+    )
+    return bool(found)
+
+
 async def find_overdue_runs(executor: Executor, limit: int) -> list[UUID]:
     """Return runs whose deadline has passed."""
     return [record["id"] for record in await STATEMENTS["find_overdue_runs"].run(executor, limit=limit)]

@@ -32,6 +32,18 @@ SET status = 'processing', attempt = 1, claim = claim + 1, started_at = now(),
 WHERE id = :run AND status = 'queued'
 RETURNING *, now() AS now;
 
+-- name: record_start
+-- Records the event of the start of a locked :run, if a webhook wants it. Returns a row then.
+INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim, callback_url)
+SELECT :event_id, tenant_id, id, model, 'job.started', started_at, :body::bytea, :traceparent::text, :sequence, claim,
+       CASE WHEN callback_events && event_patterns('job.started') THEN callback_url END
+FROM live_runs r
+WHERE id = :run AND (
+  coalesce(callback_events && event_patterns('job.started'), false)
+  OR EXISTS (SELECT FROM webhooks w WHERE w.tenant_id = r.tenant_id AND w.events && event_patterns('job.started'))
+)
+RETURNING id;
+
 -- name: save_states
 -- Saves the states of locked runs.
 UPDATE live_runs r

@@ -23,6 +23,7 @@ from common.jobs.run import (
     add_steps,
     cancel_steps,
     end_run,
+    record_start,
     save_states,
 )
 from common.pipelines import advance
@@ -72,6 +73,22 @@ class RunCarrier:
         self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd]
     ) -> Carried:
         """Carry a locked run on after the ends of some of its jobs, or begin it, if there are none."""
+        start = [] if ends else await self._record_start(connection, run, now)
+        carried = await self._carry_on(connection, run, now, pipeline, ends)
+        return carried._replace(wake_ups=[*start, *carried.wake_ups])
+
+    async def _record_start(self, connection: Connection, run: Run, now: datetime) -> list[WakeUp]:
+        """Record that a run begins, or goes on after a retry, if a webhook wants it. Return what to announce."""
+        kind, event_id = "job.started", ids.new()
+        sequence = number_event(kind, run.claim)
+        body = render_event(run, self._urls, kind, now, None, sequence=sequence)
+        if await record_start(connection, run.id, NewEvent(event_id, kind, sequence, body, run.traceparent)):
+            return [event_wake_up(event_id, kind, run.traceparent)]
+        return []
+
+    async def _carry_on(
+        self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd]
+    ) -> Carried:
         failed = next((end for end in ends if end.status is not Status.SUCCEEDED), None)
         state = run.state
         events = [to_event(run, f"step.{end.status}", end.step, end.job) for end in ends]

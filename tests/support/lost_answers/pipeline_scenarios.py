@@ -53,6 +53,7 @@ OWN = [  # statements that only runs and pipelines need, in folders of others
     "list_versions",
     "lock_runs",
     "read_step",
+    "record_start",
     "save_states",
     "use_key",
 ]

@@ -48,6 +48,20 @@ async def test_a_canceled_run_cancels_its_steps(client: Client) -> None:
     assert (await client.find(run)).status is Status.SUCCEEDED
 
 
+async def test_webhooks_are_told_when_a_run_begins_and_when_it_goes_on(client: Client) -> None:
+    webhook = {"url": "https://example.com/hook", "events": ["job.started"]}
+    run, silent = (await client.submit(webhook=webhook)).row.id, (await client.submit()).row.id
+    for each in (run, silent):
+        await client.fail(each)
+        await client.world.retry(each)
+    events = await client.database.fetch(
+        "SELECT job_id, callback_url, sequence FROM events WHERE type = 'job.started' ORDER BY sequence"
+    )
+    assert {each["job_id"] for each in events} == {run}
+    assert [each["callback_url"] for each in events] == [webhook["url"]] * 2
+    assert len({each["sequence"] for each in events}) == 2
+
+
 async def test_a_retry_keeps_what_succeeded(client: Client) -> None:
     run = (await client.submit()).row.id
     await client.fail(run)
