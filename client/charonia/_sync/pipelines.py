@@ -54,6 +54,8 @@ class Pipelines:
         return Call(method, path, body=body, headers={"Content-Type": "application/json"})
 
     def _path(self, name: str, suffix: str = "") -> str:
-        if not name:
-            raise InvalidInput([FieldError("name", "is empty; give the name of a pipeline")])
+        if name in ("", ".", "..") or "/" in name:
+            raise InvalidInput(
+                [FieldError("name", f"is {name!r}; it must not be empty, `.` or `..`, and must have no `/`")]
+            )
         return f"/v1/pipelines/{quote(name, safe='')}{suffix}"

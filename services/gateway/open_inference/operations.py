@@ -8,6 +8,7 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem, ProtocolError
+from services.gateway.jobs.runs.parse import lack_version
 from services.gateway.models.pipeline_store import PipelineKey
 from services.gateway.models.pipelines import find_runnable
 from services.gateway.models.store import ModelVersion
@@ -58,6 +59,8 @@ async def find_model(services: InferenceServices, key: Key, name: str, version: 
     if pipeline is not None:
         return pipeline
     try:
+        if version is not None and (latest := await find_runnable(services.pipelines, key, PipelineKey(name), models)):
+            raise lack_version(PipelineKey(name, version), latest)
         return await services.catalogue.find(name, version, allowed=key.models)
     except Problem as problem:
         if problem.status is HTTPStatus.FORBIDDEN:

@@ -110,8 +110,9 @@ async def check_definition(request: Caller, pipeline: str, data: PutPipeline, se
 async def check(caller: Key, name: str, definition: PutPipeline, services: PipelineServices) -> CheckedPipeline:
     """Return what a valid pipeline declares. Raises Problem (403, 409, 422)."""
     check_model(caller.models, name)
-    if len(name) > MAX_NAME or "\0" in name:
-        raise invalid(FieldError("pipeline", f"must have at most {MAX_NAME} characters, and no NUL"))
+    if len(name) > MAX_NAME or "\0" in name or name in (".", ".."):
+        text = f"must have at most {MAX_NAME} characters, and no NUL, and must not be `.` or `..`"
+        raise invalid(FieldError("pipeline", text))
     models = await services.catalogue.read()
     if name in models:
         raise conflict(f"Triton has a model '{name}'; give the pipeline another name")

@@ -95,3 +95,9 @@ def test_an_empty_name_or_id_is_refused() -> None:
             client.jobs.get("")
         with pytest.raises(errors.InvalidInput, match="model: is empty"):
             client.run("", x=1)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
+def test_a_name_that_no_path_can_have_is_refused(name: str) -> None:
+    with Charonia("http://gateway", "k") as client, pytest.raises(errors.InvalidInput, match="name: is "):
+        client.pipelines.get(name)

@@ -1,6 +1,7 @@
 """Makes a run of a request whose model is a pipeline. Pure, so that a worker process can do it."""
 
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +13,6 @@ from common.pipelines.references import parse_reference
 from common.pipelines.run_state import begin, encode
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
 from services.gateway.jobs.schemas import RetryRule, SubmitJob
-from services.gateway.models.catalogue import unknown
 from services.gateway.models.pipeline_store import PipelineKey, StoredPipeline
 from services.gateway.models.pipelines import to_model
 from services.gateway.models.store import ModelVersion
@@ -62,8 +62,8 @@ def find_pipeline(key: PipelineKey, models: Collection[str], known: KnownPipelin
 
 
 def lack_version(key: PipelineKey, latest: ModelVersion) -> Problem:
-    text = f"pipeline '{key.name}' has no version '{key.version}'"
-    return unknown(text, str(key.version), "versions", [latest.version])
+    text = f"pipeline '{key.name}' has no version '{key.version}'; its newest version is '{latest.version}'"
+    return Problem(HTTPStatus.NOT_FOUND, "model_not_found", text)
 
 
 def find_run_errors(request: SubmitJob) -> list[FieldError]:

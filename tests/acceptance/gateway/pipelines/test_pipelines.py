@@ -67,6 +67,11 @@ async def test_the_name_of_a_model_is_taken(http: httpx.AsyncClient) -> None:
     assert (refused.status_code, "Triton has a model 'echo'" in refused.json()["detail"]) == (409, True)
 
 
+async def test_a_name_that_no_path_can_have_is_refused(http: httpx.AsyncClient) -> None:
+    refused = await http.put("/v1/pipelines/%2e%2e", json=ONCE)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "pipeline")
+
+
 async def test_a_list_has_pages(http: httpx.AsyncClient) -> None:
     names = ["a", "b c", "d-e", "ä"]
     for name in names:
@@ -112,6 +117,12 @@ async def test_the_open_inference_protocol_runs_a_pipeline(http: httpx.AsyncClie
     answer = (await http.post("/v2/models/once/infer", json={"inputs": inputs})).json()
     assert [(each["name"], each["shape"], each["data"]) for each in answer["outputs"]] == [("result", [1, 2], [2, 4])]
     assert answer["model_name"] == "once"
+    for refused in (
+        await http.get("/v2/models/once/versions/77"),
+        await http.post("/v2/models/once/versions/77/infer", json={"inputs": inputs}),
+    ):
+        assert refused.status_code == 404
+        assert "'once' version 77 is not found; its newest version is '" in refused.json()["error"]
 
 
 async def test_a_key_sees_and_runs_only_its_pipelines(stack: Stack, http: httpx.AsyncClient) -> None:

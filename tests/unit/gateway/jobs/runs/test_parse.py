@@ -51,7 +51,7 @@ def test_only_a_name_that_is_no_model_is_looked_up() -> None:
     ("known", "text"),
     [
         ({PipelineKey("chain", "7"): None, CHAIN: None}, "model 'chain' not found"),
-        (KNOWN | {PipelineKey("chain", "7"): None}, "pipeline 'chain' has no version '7'; known versions: '3'"),
+        (KNOWN | {PipelineKey("chain", "7"): None}, "pipeline 'chain' has no version '7'; its newest version is '3'"),
     ],
 )
 def test_an_unknown_name_or_version_is_not_found(known: Any, text: str) -> None:
