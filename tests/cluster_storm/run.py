@@ -13,13 +13,12 @@ from tests.cluster_storm import outages
 from tests.cluster_storm.server_fault_injector import ServerFaultInjector
 from tests.storm import api_state, report
 from tests.storm.check import Violation, check
-from tests.storm.check_webhooks import find_unexplained_repeats
 from tests.storm.client import open_client
 from tests.storm.fault_injector import FaultInjector
 from tests.storm.fault_schedule import HANG_SECONDS, FaultSchedule
 from tests.storm.load import Load
 from tests.storm.receiver import Receiver
-from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, run_with_load, subscribe, watch
+from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, run_with_load, store_pipelines, subscribe, watch
 from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import StormLog
 from tests.storm.trouble import open_trouble
@@ -72,6 +71,7 @@ async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]
         open_trouble(gateways, key, cluster.database_url(), receiver, plan.backlog) as trouble,
     ):
         await subscribe(client, receiver)
+        await store_pipelines(client)
         began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
         processes = [*cluster.tritons, *cluster.services]
@@ -90,8 +90,7 @@ async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]
         async with injector.supervise():
             await run_with_load(loads, lambda: run_faults(injector, servers, plan), log, load.count_unfinished)
             report_event("all members are ready and the load has ended")
-            state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
-            await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
+            state = await api_state.read_all(client, log, COMPLETION_SECONDS)
             troubles = await trouble.find_violations(COMPLETION_SECONDS)
     violations = [*check(log, state), *troubles]
     lines = (

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.storm.check_outcome import Finding, show
 from tests.storm.job_requests import JobRequest
+from tests.storm.pipelines import StepRequest
 from tests.storm.storm_log import Fault
 from tests.support.api.api_client import Attempt, Job
 
@@ -25,7 +26,7 @@ MODEL_ERRORS["flaky"] = MODEL_ERRORS["fail_times"]
 
 
 def check_attempts(
-    request: JobRequest, job: Job, attempts: Sequence[Attempt], faults: Sequence[Fault], tritons: int
+    request: JobRequest | StepRequest, job: Job, attempts: Sequence[Attempt], faults: Sequence[Fault], tritons: int
 ) -> Iterator[Finding]:
     model_error = MODEL_ERRORS.get(request.kind)
     for attempt in attempts:
@@ -54,8 +55,12 @@ def check_attempts(
 
 
 def is_requested_failure(attempt: Attempt, model_error: str | None) -> bool:
-    """Return whether the model failed because the job requested it. Other failures may have the same code."""
-    return attempt.error is not None and attempt.error.code == model_error and "as asked" in attempt.error.message
+    """Return whether the model failed because the job requested it. Other failures may have the same code.
+
+    An erased job has no messages.
+    """
+    error = attempt.error
+    return error is not None and error.code == model_error and ("as asked" in error.message or not error.message)
 
 
 def split_by_retry(attempts: Sequence[Attempt]) -> list[list[Attempt]]:

@@ -20,6 +20,7 @@ def check_liveness(log: StormLog) -> Iterator[Finding]:
         return
     yield from check_latency(log)
     yield from check_slots(log.slot_samples, log.faults, log.settled_at)
+    yield from check_progress(log.slot_samples, log.faults, log.settled_at)
     yield from check_reloads(log.model_events, log.faults)
 
 
@@ -43,7 +44,25 @@ def check_latency(log: StormLog) -> Iterator[Finding]:
 
 
 def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_at: float) -> Iterator[Finding]:
-    """Yield jobs that waited for over a second beside free slots, while no fault explains it.
+    """Yield jobs that waited for over a second beside free slots, while no fault explains it."""
+    for sample, near in list_quiet(samples, faults, settled_at):
+        for model in set.intersection(*(each.free for each in near)) & sample.waiting.keys():
+            yield sample.waiting[model][0], "no slot idles", "a free slot takes a job that waits", f"{model} idles"
+
+
+def check_progress(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_at: float) -> Iterator[Finding]:
+    """Yield runs that stood still for over a second: none of their jobs waited or ran, while no fault explains it."""
+    found: set[str] = set()
+    for _, near in list_quiet(samples, faults, settled_at):
+        found |= frozenset.intersection(*(each.standing for each in near))
+    for run in sorted(found):
+        yield run, "no run stands still", "a job that waits or runs, or the end of the run", "neither"
+
+
+def list_quiet(
+    samples: Sequence[SlotSample], faults: Sequence[Fault], settled_at: float
+) -> Iterator[tuple[SlotSample, Sequence[SlotSample]]]:
+    """Yield samples that no fault explains, each with those before and after it.
 
     While the backlog of the last fault is worked off, the processor may be what jobs wait for.
     """
@@ -52,10 +71,8 @@ def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_
         near, sample = samples[index - AROUND : index + AROUND + 1], samples[index]
         if any(fault.began <= near[-1].at and near[0].at <= fault.ended + SETTLE_SECONDS for fault in faults):
             continue
-        if last <= sample.at <= settled_at:
-            continue
-        for model in set.intersection(*(each.free for each in near)) & sample.waiting.keys():
-            yield sample.waiting[model][0], "no slot idles", "a free slot takes a job that waits", f"{model} idles"
+        if not last <= sample.at <= settled_at:
+            yield sample, near
 
 
 def check_reloads(events: Sequence[ModelEvent], faults: Sequence[Fault]) -> Iterator[Finding]:

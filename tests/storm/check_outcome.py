@@ -1,6 +1,6 @@
 """Checks that a job ended as expected, with the expected output of its model. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tests.storm.storm_log import Submission
 from tests.support.api.api_client import TERMINAL, Attempt, Job
@@ -13,8 +13,9 @@ def check_outcome(submission: Submission, job: Job, attempts: Sequence[Attempt])
         yield "jobs end", "a terminal state", f"{job.status}, attempt {job.attempt}"
     elif (mismatch := find_mismatch(submission, job)) is not None:
         yield "jobs end as expected", mismatch, describe(job, attempts)
-    if job.status == "succeeded" and read_output(job, submission.request.output) != submission.request.expected:
-        yield "the model's output", repr(submission.request.expected), repr(job.outputs)
+    expected = submission.request.expected
+    if job.status == "succeeded" and read_outputs(job, expected or {}) != expected:
+        yield "the model's output", repr(expected), repr(job.outputs)
     if job.status != "succeeded" and job.outputs is not None:
         yield "no output without success", "no outputs", repr(job.outputs)
 
@@ -54,9 +55,12 @@ def may_be_canceled(submission: Submission) -> bool:
     )
 
 
-def read_output(job: Job, name: str) -> list[object]:
-    """Return the data under this name from all responses in order."""
-    return [value for output in job.outputs or [] if output.name == name for value in output.data or []]
+def read_outputs(job: Job, names: Iterable[str]) -> dict[str, list[object]]:
+    """Return the data under these names, each from all responses in order."""
+    return {
+        name: [value for output in job.outputs or [] if output.name == name for value in output.data or []]
+        for name in names
+    }
 
 
 def describe(job: Job, attempts: Sequence[Attempt]) -> str:

@@ -12,7 +12,7 @@ from tests.support.api.api_client import TERMINAL, Job
 from tests.support.api.api_shapes import SendAttempt
 
 MARGIN = 2.0  # seconds before and after a fault in which it may have effects
-MAY_DIFFER = ("webhook_status", "queue_position", "waiting_for")
+MAY_DIFFER = ("webhook_status", "queue_position", "waiting_for", "steps")
 
 
 def check_deliveries(log: StormLog) -> Iterator[tuple[str, str, str, str]]:
@@ -52,7 +52,7 @@ def find_unexplained_repeats(log: StormLog) -> dict[str, list[tuple[Delivery, De
             for fault in log.faults
         ):
             repeats.setdefault(delivery.id, []).append((earlier, delivery))
-        if was_accepted(delivery):
+        if delivery.was_accepted:
             accepted[delivery.id] = delivery
     return repeats
 
@@ -80,17 +80,13 @@ def check_job_webhooks(submission: Submission, job: Job, deliveries: Sequence[De
         yield "webhook_status", "succeeded", str(job.webhook_status)
     for path in (SUBSCRIPTION, f"/callback/{submission.key}"):
         ends = [each for each in deliveries if each.path == path and each.event and each.event.type in TERMINAL_EVENTS]
-        accepted = {each.id for each in ends if was_accepted(each)}
+        accepted = {each.id for each in ends if each.was_accepted}
         if not fewest <= len(accepted) <= most or {each.id for each in ends} != accepted:
             seen = f"{len(accepted)} accepted: {', '.join(describe(each) for each in ends) or 'none'}"
             yield f"webhooks at {path}", f"{fewest} to {most} ends of the job", seen
         if job.status in TERMINAL and not any(matches(each, job) for each in ends):
             seen = "; ".join(describe_difference(each, job) for each in ends)
             yield f"webhook data at {path}", describe_job(job), seen
-
-
-def was_accepted(delivery: Delivery) -> bool:
-    return isinstance(delivery.response, int) and delivery.response < 300
 
 
 def matches(delivery: Delivery, job: Job) -> bool:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The needed fields of a job in a response."""
+    """The needed fields of a job or a batch in a response."""
 
     id: str
     status: str
@@ -42,17 +42,18 @@ class Client:
         self._gateways = gateways
         self._next_gateway = itertools.cycle(gateways)
 
-    async def _post(
-        self, path: str, body: Mapping[str, object] | None = None, seconds: float = CALL_SECONDS
+    async def _send(
+        self, method: str, path: str, content: bytes | None, *, key: str | None = None, seconds: float = CALL_SECONDS
     ) -> tuple[int | None, bytes, bool]:
-        """Send one POST to one gateway.
+        """Send one request to one gateway, with an idempotency key if there is one.
 
         Return the status, the body, and whether the outcome is certain: a response, or a refused connection.
         """
-        content = None if body is None else msgspec.json.encode(body)
         url, timeout = next(self._next_gateway) + path, aiohttp.ClientTimeout(total=seconds)
+        headers = {} if key is None else {"Idempotency-Key": key}
         try:
-            async with self._session.post(url, data=content, timeout=timeout) as response:
+            sent = self._session.request(method, url, data=content, timeout=timeout, headers=headers)
+            async with sent as response:
                 return response.status, await response.read(), True
         except aiohttp.ClientConnectorError as error:
             return None, str(error).encode(), True
@@ -60,25 +61,27 @@ class Client:
             return None, repr(error).encode(), False
 
     async def call(
-        self, operation: Operation, path: str, body: Mapping[str, object] | None = None
+        self, operation: Operation, path: str, content: bytes | None = None, *, key: str | None = None
     ) -> tuple[Call, Accepted | None]:
-        """Make one call and classify it.
+        """Make one call and classify it. Return what it made or changed, too, if it was accepted and nothing is erased.
 
         Only a refused connection and a status below 500 prove that nothing was accepted.
         """
         began = time.time()
-        status, content, certain = await self._post(path, body)
-        job = msgspec.json.decode(content, type=Accepted) if status is not None and status < 300 else None
-        outcome: Outcome = "accepted" if job else "refused" if certain and (status or 0) < 500 else "unknown"
-        detail = job.status if job else content.decode(errors="replace")[:300]
+        method = "DELETE" if operation == "erase" else "POST"
+        status, answer, certain = await self._send(method, path, content, key=key)
+        is_accepted = status is not None and status < HTTPStatus.MULTIPLE_CHOICES
+        job = msgspec.json.decode(answer, type=Accepted) if is_accepted and answer else None
+        outcome: Outcome = "accepted" if is_accepted else "refused" if certain and (status or 0) < 500 else "unknown"
+        detail = job.status if job else answer.decode(errors="replace")[:300]
         return Call(operation, outcome, status, began, time.time(), detail), job
 
-    async def create(self, path: str, body: Mapping[str, object], kind: type[T]) -> T:
-        """Return the response to a POST while all gateways are healthy. Raise NoResponse otherwise."""
-        status, content, _ = await self._post(path, body, READ_SECONDS)
+    async def create(self, path: str, body: Mapping[str, object], kind: type[T], *, method: str = "POST") -> T:
+        """Return the response that something was made, while all gateways are healthy. Raise NoResponse otherwise."""
+        status, answer, _ = await self._send(method, path, msgspec.json.encode(body), seconds=READ_SECONDS)
         if status != HTTPStatus.CREATED:
-            raise NoResponse(f"POST {path}: {status} {content.decode(errors='replace')}")
-        return msgspec.json.decode(content, type=kind)
+            raise NoResponse(f"{method} {path}: {status} {answer.decode(errors='replace')}")
+        return msgspec.json.decode(answer, type=kind)
 
     async def read(self, path: str, kind: type[T], within: float = READ_SECONDS) -> T:
         """Return the response to a GET from any gateway. Raise NoResponse at the deadline, and NotFound for 404."""

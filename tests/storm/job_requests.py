@@ -1,15 +1,16 @@
-"""The job requests of the storm, made from a seed and a number, with the expected output of their models. Pure."""
+"""The job requests of the storm, made from a seed and a number, with what must come of them. Pure."""
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from tests.storm.pipelines import WORDS, StepRequest, choose_run
 from tests.support.api.model_inputs import LINES, fault, picture, work
 
 Response = int | str  # a status; "slow" responds too late, "reset" cuts the connection
 SLOW = "slow"
 BAD_RESPONSES: tuple[Response, ...] = (500, 503, 429, 404, SLOW, "reset")
-WORDS = ("conch", "shell", "trumpet", "sea", "wave", "Triton", "Ångström", "海")
 WEIGHTS = {
     "echo": 42,
     "work": 20,
@@ -21,19 +22,22 @@ WEIGHTS = {
     "flaky": 2,
     "ocr": 1,
 }
+RUN_WEIGHTS = {"chain": 3, "each": 2, "fallback": 2, "broken": 2}  # the pipelines, among jobs
 DEFAULT_RETRY = {"max_attempts": 8, "initial_delay": 0.2, "max_delay": 2.0}
 
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job to submit. `expected` is the data of one output, or None if the model must fail with `error`."""
+    """A job to submit. `expected` has the data of outputs by name; None if the job must fail with `error`.
+
+    A run has `steps`, and the name of its pipeline as `kind` and `model`.
+    """
 
     number: int
     kind: str
     model: str
     inputs: dict[str, object]
-    output: str
-    expected: list[object] | None
+    expected: dict[str, list[object]] | None
     error: str | None = None
     failures: int = 0  # failures of the model before it succeeds
     priority: str = "normal"
@@ -43,6 +47,19 @@ class JobRequest:
     cancel_after: float | None = None
     retry_once: bool = False  # retry it once if it did not succeed
     responses: tuple[Response, ...] = ()  # responses of its receiver before it accepts the webhook
+    keyed: bool = False  # submit it with an idempotency key
+    erase: bool = False  # erase it once both receivers have its last end
+    timeout: float | None = None  # the deadline of a run, in seconds
+    steps: Mapping[str, StepRequest] = field(default_factory=dict)
+
+    @property
+    def is_run(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether its model counts failures by a key."""
+        return bool(self.failures) or self.kind in ("fallback", "broken")
 
     @property
     def max_attempts(self) -> int:
@@ -52,12 +69,15 @@ class JobRequest:
         """Return the body of the request. `key` names this submission."""
         body: dict[str, object] = {
             "model": self.model,
-            "inputs": self.inputs | ({"key": [key]} if self.failures else {}),
+            "inputs": self.inputs | ({"key": [key]} if self.needs_key else {}),
             "priority": self.priority,
             "metadata": {"key": key},
             "webhook": {"url": callback},
-            "retry": self.retry or DEFAULT_RETRY,
         }
+        if not self.is_run:
+            body["retry"] = self.retry or DEFAULT_RETRY
+        if self.timeout is not None:
+            body["timeout"] = self.timeout
         if self.expires_in is not None:
             body["expires_in"] = self.expires_in
         if self.starts_in is not None:
@@ -65,11 +85,26 @@ class JobRequest:
         return body
 
 
-def make_request(seed: int, number: int) -> JobRequest:
-    """Return the job request for a seed and a number. It is always the same."""
+def make_request(seed: int, number: int, *, runs: bool = True) -> JobRequest:
+    """Return the job request for a seed and a number, a run only with `runs`. It is always the same."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311 - a test's
-    kind = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-    model, inputs, output, expected = choose_model(kind, rng)
+    weights = WEIGHTS | RUN_WEIGHTS if runs else WEIGHTS
+    kind = rng.choices(list(weights), list(weights.values()))[0]
+    request = make_run(kind, number, rng) if kind in RUN_WEIGHTS else make_job(kind, number, rng)
+    return replace(
+        request,
+        priority=rng.choice(("high", "normal", "normal", "low")),
+        starts_in=rng.uniform(0.5, 4) if rng.random() < 0.03 else None,
+        cancel_after=rng.uniform(0, 0.6) if rng.random() < (0.15 if request.is_run else 0.06) else None,
+        retry_once=request.retry_once or rng.random() < (0.5 if request.is_run else 0.3),
+        responses=tuple(rng.choices(BAD_RESPONSES, k=rng.choice((1, 1, 2, 3)))) if rng.random() < 0.08 else (),
+        keyed=rng.random() < 0.2,
+        erase=rng.random() < (0.25 if request.is_run else 0.05),
+    )
+
+
+def make_job(kind: str, number: int, rng: random.Random) -> JobRequest:
+    model, inputs, expected = choose_model(kind, rng)
     error = {"raise": "inference_failed", "invalid": "invalid_input"}.get(kind)
     failures = {"fail_times": rng.choice((1, 2)), "flaky": 1}.get(kind, 0)
     if failures:
@@ -79,39 +114,44 @@ def make_request(seed: int, number: int) -> JobRequest:
         kind,
         model,
         inputs,
-        output,
         expected,
         error,
         failures,
-        priority=rng.choice(("high", "normal", "normal", "low")),
         retry=choose_retry(kind, rng),
         expires_in=rng.uniform(1, 5) if rng.random() < 0.03 else None,
-        starts_in=rng.uniform(0.5, 4) if rng.random() < 0.03 else None,
-        cancel_after=rng.uniform(0, 0.6) if rng.random() < 0.06 else None,
-        retry_once=kind == "flaky" or rng.random() < 0.3,
-        responses=tuple(rng.choices(BAD_RESPONSES, k=rng.choice((1, 1, 2, 3)))) if rng.random() < 0.08 else (),
+        retry_once=kind == "flaky",
     )
 
 
-def choose_model(kind: str, rng: random.Random) -> tuple[str, dict[str, object], str, list[object] | None]:
-    """Return a model, its inputs, the name of an output, and the data expected there."""
+def make_run(pipeline: str, number: int, rng: random.Random) -> JobRequest:
+    inputs, expected, steps = choose_run(pipeline, rng)
+    error = "step_failed" if expected is None else None
+    timeout = rng.uniform(0.1, 3) if rng.random() < 0.1 else None
+    is_flaky = pipeline == "broken" and expected is not None
+    return JobRequest(
+        number, pipeline, pipeline, inputs, expected, error, timeout=timeout, steps=steps, retry_once=is_flaky
+    )
+
+
+def choose_model(kind: str, rng: random.Random) -> tuple[str, dict[str, object], dict[str, list[object]] | None]:
+    """Return a model, its inputs, and the data expected of an output."""
     match kind:
         case "echo":
             numbers = [rng.randint(-4000, 4000) / 4 for _ in range(rng.randint(1, 8))]
-            return "echo", {"x": [numbers]}, "y", [2 * each for each in numbers]
+            return "echo", {"x": [numbers]}, {"y": [2 * each for each in numbers]}
         case "work":
             ms = rng.choice((5, 20, 50, 100, 400))
-            return "work", work(ms), "slept", [ms]
+            return "work", work(ms), {"slept": [ms]}
         case "tokens":
             words = rng.choices(WORDS, k=rng.randint(1, 6))
             said: list[object] = [words[0], *(f" {word}" for word in words[1:])]
-            return "tokens", {"text": [" ".join(words)], "delay_ms": [rng.choice((0, 0, 2, 10))]}, "token", said
+            return "tokens", {"text": [" ".join(words)], "delay_ms": [rng.choice((0, 0, 2, 10))]}, {"token": said}
         case "ocr":
-            return "ocr", picture(), "text", [*LINES]
+            return "ocr", picture(), {"text": [*LINES]}
         case "flaky" | "fail_times":
-            return "faulty", fault("fail_times", 1), "result", ["ok"]
+            return "faulty", fault("fail_times", 1), {"result": ["ok"]}
         case _:
-            return "faulty", fault(kind), "result", ["ok"] if kind == "ok" else None
+            return "faulty", fault(kind), {"result": ["ok"]} if kind == "ok" else None
 
 
 def choose_retry(kind: str, rng: random.Random) -> dict[str, float] | None:

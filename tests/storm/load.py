@@ -1,29 +1,36 @@
-"""The load: jobs at a steady rate, submitted until accepted. Some are canceled, and some are retried."""
+"""The load: jobs and runs at a steady rate, submitted until accepted. Some are canceled, retried or erased."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from tests.storm.client import PAUSE_SECONDS, Client
 from tests.storm.job_requests import JobRequest, make_request
 from tests.storm.receiver import Receiver
-from tests.storm.storm_log import TERMINAL_EVENTS, Call, Operation, StormLog, Submission, read_key
-from tests.support.receivers.webhook_receiver import Event
+from tests.storm.storm_log import TERMINAL_EVENTS, Call, Delivery, Operation, StormLog, Submission, read_key
+from tests.storm.submits import Submitter
 
-MAX_SUBMITS = 6
 DRAIN_SECONDS = 60.0  # seconds for calls in progress when the load ends
+BATCH_EVERY, BATCH = 150, 12  # a batch of so many among so many jobs
+MAX_UNANSWERED = 3  # calls without a clear response before the load gives up
+MAX_CALLS = 20  # also those that are to be tried again soon
+LATER = "try again soon"  # of a 409 while a job of a step, or a webhook, has not ended
 
 
 class Load:
     def __init__(
         self, client: Client, receiver: Receiver, log: StormLog, *, seed: int, rate: float, in_flight: int
     ) -> None:
-        """`rate` is in jobs per second. At most `in_flight` jobs are in progress."""
+        """`rate` is in jobs per second. At most `in_flight` jobs are in progress. A run counts as one.
+
+        There are runs while `with_runs` is set. Their pipelines must be stored.
+        """
+        self.with_runs = True
         self._client = client
-        self._receiver = receiver
+        self._submitter = Submitter(client, receiver, log)
         self._log = log
         self._seed = seed
         self._rate = rate
@@ -31,10 +38,11 @@ class Load:
         self._in_progress: set[str] = set()  # keys of accepted jobs that have not ended
         self._notified: set[str] = set()  # keys of jobs that ended, some before the response to their submit
         self._retried: set[str] = set()
+        self._received: dict[str, set[tuple[int, str]]] = {}  # ends that a path accepted, by key
         self._tasks: set[asyncio.Task[None]] = set()
         self._submitting = 0
         self._ended = False  # no more calls: one that is not awaited would be missing in the log
-        receiver.listeners.append(self._handle_event)
+        receiver.listeners.append(self._handle)
 
     def count_unfinished(self) -> int:
         """Return how many accepted jobs have not had the webhook of their end."""
@@ -47,8 +55,10 @@ class Load:
             if len(self._in_progress) + self._submitting >= self._in_flight:
                 began += 1 / self._rate  # the missed submit is not made up for
             else:
-                self._start(self._submit(make_request(self._seed, number)))
-                number += 1
+                size = BATCH if number % BATCH_EVERY == BATCH_EVERY - 1 else 1
+                numbers = range(number, number + size)
+                self._start(self._submit([make_request(self._seed, each, runs=self.with_runs) for each in numbers]))
+                number += size
             await asyncio.sleep(max(0.0, began + number / self._rate - time.monotonic()))
         self._ended = True
         with contextlib.suppress(TimeoutError):
@@ -68,63 +78,65 @@ class Load:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.anomalies.append(f"the load failed: {error!r}")
 
-    async def _submit(self, request: JobRequest) -> None:
-        self._submitting += 1
+    async def _submit(self, requests: Sequence[JobRequest]) -> None:
+        self._submitting += len(requests)
         try:
-            for index in range(MAX_SUBMITS):
-                if await self._submit_once(request, f"{request.number}.{index}"):
-                    return
-                await asyncio.sleep(PAUSE_SECONDS)
+            submit = self._submitter.submit_batch(requests) if len(requests) > 1 else self._submitter.submit(*requests)
+            for submission in await submit:
+                if submission.key not in self._notified:
+                    self._in_progress.add(submission.key)
+                if submission.request.cancel_after is not None:
+                    self._start(self._cancel(submission, submission.request.cancel_after))
         finally:
-            self._submitting -= 1
-
-    async def _submit_once(self, request: JobRequest, key: str) -> bool:
-        """Submit once and return whether the job was accepted."""
-        body = request.build_body(key, self._receiver.add_callback(key, request.responses))
-        call, job = await self._client.call("submit", "/v1/jobs", body)
-        submission = Submission(key, request, call, job.id if job else None)
-        self._log.add_submission(submission)
-        if job is None:
-            self._note_anomaly(call)
-            return False
-        if key not in self._notified:
-            self._in_progress.add(key)
-        if request.cancel_after is not None:
-            self._start(self._cancel(submission, request.cancel_after))
-        return True
+            self._submitting -= len(requests)
 
     async def _cancel(self, submission: Submission, delay: float) -> None:
         await asyncio.sleep(delay)
-        await self._call_until_answered("cancel", submission, submission.cancels)
+        await self._call_until_answered("cancel", f"{submission.job_id}/cancel", submission.cancels)
 
     async def _retry(self, submission: Submission) -> None:
-        await self._call_until_answered("retry", submission, submission.retries)
+        await self._call_until_answered("retry", f"{submission.job_id}/retry", submission.retries)
 
-    async def _call_until_answered(self, operation: Operation, submission: Submission, calls: list[Call]) -> None:
-        """Call until there is a clear response, at most three times."""
-        for _ in range(3):
-            call, job = await self._client.call(operation, f"/v1/jobs/{submission.job_id}/{operation}")
+    async def _erase(self, submission: Submission) -> None:
+        await self._call_until_answered("erase", f"{submission.job_id}", submission.erasures)
+
+    async def _call_until_answered(self, operation: Operation, path: str, calls: list[Call]) -> None:
+        """Call until there is a clear response, but only so many times."""
+        unanswered = 0
+        for _ in range(MAX_CALLS):
+            call, _ = await self._client.call(operation, f"/v1/jobs/{path}")
             calls.append(call)
-            if job is not None or call.status == HTTPStatus.CONFLICT:
+            is_refused = call.status == HTTPStatus.CONFLICT
+            if call.outcome == "accepted" or (is_refused and LATER not in call.detail):
                 return
-            self._note_anomaly(call)
+            if not is_refused:
+                self._log.note_anomaly(call)
+                unanswered += 1
+            if unanswered == MAX_UNANSWERED:
+                return
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _note_anomaly(self, call: Call) -> None:
-        """Note a response that no fault explains."""
-        if call.status not in (None, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-            self._log.anomalies.append(f"{call.operation} returned {call.status}: {call.detail}")
-
-    def _handle_event(self, event: Event) -> None:
-        """Handle a webhook: its job has ended, or is retried once."""
-        if event.type not in TERMINAL_EVENTS:
+    def _handle(self, delivery: Delivery) -> None:
+        """Handle a webhook: its job has ended. It is retried once, or erased when both receivers know of its end."""
+        event = delivery.event
+        if event is None or event.type not in TERMINAL_EVENTS:
             return
         key = read_key(event)
         self._notified.add(key)
         self._in_progress.discard(key)
+        received = self._received.setdefault(key, set())
+        if delivery.was_accepted:
+            received.add((event.sequence, delivery.path))
         submission = self._log.submissions.get(key)
-        if submission is None or submission.job_id is None or key in self._retried or self._ended:
+        if submission is None or submission.job_id is None or self._ended:
             return
-        if submission.request.retry_once and event.type != "job.succeeded":
+        if submission.request.retry_once and event.type != "job.succeeded" and key not in self._retried:
             self._retried.add(key)
             self._start(self._retry(submission))
+        elif submission.request.erase and self._has_ended_for_good(submission, len(received)):
+            self._start(self._erase(submission))
+
+    def _has_ended_for_good(self, submission: Submission, received: int) -> bool:
+        """Return whether both receivers have accepted each end of a job, and no more of them can follow."""
+        answered = [call.outcome for call in submission.retries if call.outcome != "refused"]
+        return received == 2 * (1 + len(answered)) and answered == ["accepted"] * (submission.key in self._retried)

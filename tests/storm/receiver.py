@@ -32,7 +32,7 @@ class Receiver:
         self._secrets: dict[str, Webhook] = {}
         self._responses: dict[str, deque[Response]] = {}
         self.url = ""
-        self.listeners: list[Callable[[Event], None]] = []
+        self.listeners: list[Callable[[Delivery], None]] = []
 
     def set_secret(self, path: str, secret: str) -> None:
         """Set the secret that signs webhooks to paths with this prefix."""
@@ -69,7 +69,7 @@ class Receiver:
         if event is not None:
             self._log.resolve_unknown_submission(event)
             for listener in self.listeners:
-                listener(event)
+                listener(delivery)
         match response:
             case int():
                 return web.Response(status=response)

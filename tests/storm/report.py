@@ -7,7 +7,6 @@ from statistics import median
 from tests.storm.api_state import ApiState
 from tests.storm.check import Violation
 from tests.storm.check_liveness import list_before_and_after
-from tests.storm.check_webhooks import was_accepted
 from tests.storm.storm_log import StormLog
 
 MAX_SHOWN = 40  # most violations to print
@@ -15,6 +14,9 @@ MAX_SHOWN = 40  # most violations to print
 
 def write(log: StormLog, state: ApiState, violations: Sequence[Violation]) -> Iterator[str]:
     yield from tabulate("jobs", Counter((job.model, job.status) for job in state.jobs.values()))
+    yield from tabulate(
+        "jobs of steps", Counter((step.model, step.status) for steps in state.steps.values() for step in steps)
+    )
     yield from tabulate("faults", Counter((fault.kind, fault.action) for fault in log.faults))
     yield from tabulate("submits", Counter(("calls", each.call.outcome) for each in log.submissions.values()))
     for name, number in count(log, state).items():
@@ -45,6 +47,7 @@ def count(log: StormLog, state: ApiState) -> dict[str, int]:
         "jobs from submits with status 503": len([each for each in without_response if each.call.status is not None]),
         "cancels accepted": sum(call.outcome == "accepted" for each in submissions for call in each.cancels),
         "retries accepted": sum(call.outcome == "accepted" for each in submissions for call in each.retries),
+        "erasures accepted": len(log.list_erased()),
         "webhooks": len(ids),
         "  sent again after a failure": len(log.deliveries) - len(ids) - (repeated := count_repeated(log)),
         "  duplicates: sent again after acceptance": repeated,
@@ -59,7 +62,7 @@ def count_repeated(log: StormLog) -> int:
     repeated = 0
     for delivery in log.deliveries:
         repeated += delivery.id in accepted
-        if was_accepted(delivery):
+        if delivery.was_accepted:
             accepted.add(delivery.id)
     return repeated
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import uvloop
 
 from deploy.local.servers.server import Server
@@ -15,12 +16,12 @@ from deploy.local.stack import Stack
 from tests.storm import api_state, report
 from tests.storm.check import Violation, check
 from tests.storm.check_liveness import SETTLE_SECONDS
-from tests.storm.check_webhooks import find_unexplained_repeats
 from tests.storm.client import Client, open_client
 from tests.storm.fault_injector import FaultInjector
 from tests.storm.fault_schedule import HANG_SECONDS, FaultSchedule
 from tests.storm.load import Load
 from tests.storm.model_events import watch_models
+from tests.storm.pipelines import DEFINITIONS
 from tests.storm.receiver import Receiver
 from tests.storm.slot_samples import watch_slots
 from tests.storm.steady_load import SteadyLoad
@@ -97,6 +98,7 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
         ) as trouble,
     ):
         await subscribe(client, receiver)
+        await store_pipelines(client)
         began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
         loads = [
@@ -112,8 +114,7 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
                 loads, lambda: injector.run(time.monotonic() + plan.seconds), log, load.count_unfinished
             )
             report_event("all members are ready and the load has ended")
-            state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
-            await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
+            state = await api_state.read_all(client, log, COMPLETION_SECONDS)
             troubles = await trouble.find_violations(COMPLETION_SECONDS)
     violations = [*check(log, state), *troubles]
     for line in report.write(log, state, violations):
@@ -139,6 +140,12 @@ async def subscribe(client: Client, receiver: Receiver) -> None:
     subscription = await client.create("/v1/webhooks", request, Subscription)
     assert subscription.secret is not None, "a new subscription shows its secret"
     receiver.set_secret(SUBSCRIPTION, subscription.secret)
+
+
+async def store_pipelines(client: Client) -> None:
+    """Store the pipelines that the load runs, while all gateways are healthy."""
+    for name, definition in DEFINITIONS.items():
+        await client.create(f"/v1/pipelines/{name}", definition, msgspec.Raw, method="PUT")
 
 
 def watch(client: Client, log: StormLog, dispatchers: Mapping[Server, Server]) -> Sequence[RunningLoad]:

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import time
 
+import msgspec
+
 from tests.storm.client import Client
 from tests.storm.storm_log import STEADY, RoundTrip, StormLog
 
@@ -32,5 +34,5 @@ class SteadyLoad:
     async def _submit(self, path: str) -> None:
         self._log.round_trips[path] = trip = RoundTrip(time.time())
         body = {"model": "echo", "inputs": {"x": [[1.0]]}, "webhook": {"url": self._url + path}}
-        call, _ = await self._client.call("submit", "/v1/jobs", body)
+        call, _ = await self._client.call("submit", "/v1/jobs", msgspec.json.encode(body))
         trip.accepted = call.outcome == "accepted"

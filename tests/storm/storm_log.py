@@ -3,6 +3,7 @@
 import itertools
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Literal
 
 from tests.storm.job_requests import JobRequest
@@ -12,7 +13,7 @@ from tests.support.receivers.webhook_receiver import Event
 SUBSCRIPTION = "/subscription"
 STEADY = "/steady/"  # the paths of the steady load's receivers
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in TERMINAL)
-Operation = Literal["submit", "cancel", "retry"]
+Operation = Literal["submit", "cancel", "retry", "erase"]
 # `unknown`: the call may have been accepted, but no response said so.
 Outcome = Literal["accepted", "unknown", "refused"]
 
@@ -42,6 +43,7 @@ class Submission:
     job_id: str | None = None
     cancels: list[Call] = field(default_factory=list)
     retries: list[Call] = field(default_factory=list)
+    erasures: list[Call] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class Delivery:
     response: int | str
     event: Event | None
     fault: str = ""
+
+    @property
+    def was_accepted(self) -> bool:
+        return isinstance(self.response, int) and self.response < 300
 
 
 @dataclass(frozen=True)
@@ -82,11 +88,12 @@ class RoundTrip:
 
 @dataclass(frozen=True)
 class SlotSample:
-    """What the API says at a time of the jobs that wait for over a second, and of the models with free slots."""
+    """What the API says at a time of jobs and runs that are over a second old, and of the models with free slots."""
 
     at: float
     waiting: dict[str, list[str]]  # jobs that nothing but a slot can hold up, by model
     free: set[str]
+    standing: frozenset[str] = frozenset()  # runs that have not ended, although none of their jobs waits or runs
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,11 @@ class StormLog:
         if found is not None and found.job_id is None and found.call.outcome == "unknown":
             found.job_id = event.data.id
 
+    def note_anomaly(self, call: Call) -> None:
+        """Note a response that no fault explains."""
+        if call.status not in (None, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+            self.anomalies.append(f"{call.operation} returned {call.status}: {call.detail}")
+
     def describe(self) -> str:
         """Return how much has happened."""
         accepted = sum(each.job_id is not None for each in list(self.submissions.values()))
@@ -147,6 +159,13 @@ class StormLog:
         """Return the seconds of the jobs that were accepted in a time. Those without a webhook took for ever."""
         found = [each for each in self.round_trips.values() if each.accepted and after <= each.began < before]
         return [float("inf") if each.ended is None else each.ended - each.began for each in found]
+
+    def list_erased(self) -> list[str]:
+        """Return the jobs that were erased for certain."""
+        found = (
+            each for each in self.submissions.values() if any(call.outcome == "accepted" for call in each.erasures)
+        )
+        return [each.job_id for each in found if each.job_id is not None]
 
     def list_jobs(self) -> list[str]:
         return [each.job_id for each in self.submissions.values() if each.job_id is not None]

@@ -18,7 +18,7 @@ from tests.support.receivers.webhook_receiver import Event
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
 KEY, CALLBACK = "7.0", "/callback/7.0"
-REQUEST = JobRequest(7, "echo", "echo", {"x": [[1.0]]}, "y", [2.0])
+REQUEST = JobRequest(7, "echo", "echo", {"x": [[1.0]]}, {"y": [2.0]})
 UNKNOWN = ("queue_ms", "inference_ms", "total_ms")
 JOB = msgspec.convert(
     dict.fromkeys(Job.__struct_fields__[:-1])
@@ -47,7 +47,7 @@ class Storm:
         self.log = StormLog(settled_at=AT + 100)
         self.log.submissions[KEY] = Submission(KEY, REQUEST, Call("submit", "accepted", 202, AT, AT), JOB.id)
         self.log.deliveries = [make_delivery("dlv_1", CALLBACK, JOB), make_delivery("dlv_2", SUBSCRIPTION, JOB)]
-        self.state = ApiState({JOB.id: JOB}, {JOB.id: [RUN]})
+        self.state = ApiState({JOB.id: JOB}, attempts={JOB.id: [RUN]})
         for began in (AT - 1000, AT + 1000):  # before all faults, and after them
             trips = (RoundTrip(began + number, accepted=True, ended=began + number + 0.03) for number in range(20))
             self.log.round_trips |= {f"{STEADY}{trip.began}": trip for trip in trips}
@@ -58,7 +58,7 @@ class Storm:
 
     def change_outcome(self, job: Job, *attempts: Attempt) -> None:
         """Give the job another outcome, reported to both receivers."""
-        self.state = ApiState({job.id: job}, {job.id: list(attempts)})
+        self.state = ApiState({job.id: job}, attempts={job.id: list(attempts)})
         self.log.deliveries = [make_delivery("dlv_1", CALLBACK, job), make_delivery("dlv_2", SUBSCRIPTION, job)]
 
     def repeat(self, index: int = 0, **changes: object) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.storm.check_liveness import check_latency, check_liveness, check_reloads, check_slots
+from tests.storm.check_liveness import check_latency, check_liveness, check_progress, check_reloads, check_slots
 from tests.storm.storm_log import Fault, ModelEvent, RoundTrip, SlotSample, StormLog
 
 BEGAN, ENDED, SETTLED = 1000.0, 1005.0, 1030.0
@@ -71,6 +71,25 @@ def test_slot_idles_while_a_job_waits(
     samples = [SlotSample(at + number / 2, {}, each) for number, each in enumerate(free)]
     samples[2] = SlotSample(at + 1.0, waiting, free[2])
     assert [rule for _, rule, _, _ in check_slots(samples, [KILL], SETTLED)] == ["no slot idles"] * idles
+
+
+@pytest.mark.parametrize(
+    ("at", "standing", "stands"),
+    [
+        (900.0, [{"job_7"}] * 5, True),
+        (900.0, [{"job_7"}] * 4 + [{"job_8"}], False),  # it went on
+        (900.0, [set()] * 5, False),
+        (999.0, [{"job_7"}] * 5, False),  # the fault begins meanwhile
+        (ENDED + 10.5, [{"job_7"}] * 5, False),
+        (SETTLED, [{"job_7"}] * 5, True),
+    ],
+)
+def test_run_stands_still_although_nothing_of_it_waits_or_runs(
+    at: float, standing: list[set[str]], stands: bool
+) -> None:
+    samples = [SlotSample(at + number / 2, {}, set(), frozenset(each)) for number, each in enumerate(standing)]
+    found = [rule for _, rule, _, _ in check_progress(samples, [KILL], SETTLED)]
+    assert found == ["no run stands still"] * stands
 
 
 @pytest.mark.parametrize(

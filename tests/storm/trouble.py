@@ -71,7 +71,7 @@ class Trouble:
     async def _submit_large(self) -> None:
         body = {"model": "faulty", "inputs": fault("large", LARGE_BYTES), "retry": RETRY}
         while True:
-            _, job = await self._client.call("submit", "/v1/jobs", body)
+            _, job = await self._client.call("submit", "/v1/jobs", msgspec.json.encode(body))
             self._jobs += [job.id] if job else []
             await asyncio.sleep(LARGE_SECONDS if job else PAUSE_SECONDS)
 

@@ -18,12 +18,11 @@ from deploy.local.stack import Stack
 from services.gateway.auth.scopes import Scope
 from tests.storm import api_state, report
 from tests.storm.check import Violation, check
-from tests.storm.check_webhooks import find_unexplained_repeats
-from tests.storm.client import open_client
+from tests.storm.client import Client, open_client
 from tests.storm.fault_injector import FaultInjector
 from tests.storm.load import Load
 from tests.storm.receiver import Receiver
-from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, run_with_load, subscribe, watch
+from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, run_with_load, store_pipelines, subscribe, watch
 from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import StormLog
 from tests.upgrade.next_release import Migration
@@ -32,6 +31,7 @@ JOBS = 100_000  # more than an upgrade submits
 IN_FLIGHT = 200
 BETWEEN_SECONDS = 0.5  # two replacements, and before the first
 MEASURED_SECONDS = 6.0  # before the migration and after the last replacement: enough jobs for a median
+RUNS_SECONDS = 8.0  # after the last replacement; what is measured then has no runs, as before
 OLD_SCHEMA = 3  # the exit code of a service that cannot use the schema
 
 
@@ -77,6 +77,7 @@ async def upgrade(stack: Stack, plan: Plan, report_line: Callable[[str], None]) 
     ):
         await subscribe(client, receiver)
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=IN_FLIGHT)
+        load.with_runs = False
         loads = [
             lambda stop: load.run(stop, JOBS),
             SteadyLoad(steady, receiver.url, log).run,
@@ -86,14 +87,13 @@ async def upgrade(stack: Stack, plan: Plan, report_line: Callable[[str], None]) 
         async with injector.supervise():
             await run_with_load(
                 loads,
-                lambda: replace_all(stack, plan, injector, report_event),
+                lambda: replace_and_run(stack, plan, injector, report_event, client, load),
                 log,
                 load.count_unfinished,
                 MEASURED_SECONDS,
             )
             report_event("all services are new and the load has ended")
-            state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
-            await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
+            state = await api_state.read_all(client, log, COMPLETION_SECONDS)
     violations = check(log, state)
     for line in report.write(log, state, violations):
         report_line(line)
@@ -110,6 +110,17 @@ def make_key(stack: Stack, installation: Installation, tenant: str) -> str:
         [*command, *scopes], cwd=installation.tree, env=environment, check=True, capture_output=True, text=True
     )
     return printed.stdout.strip()
+
+
+async def replace_and_run(
+    stack: Stack, plan: Plan, injector: FaultInjector, report_event: Callable[[str], None], client: Client, load: Load
+) -> None:
+    """Replace all services. Then submit runs for a while: the last release may have no pipelines."""
+    await replace_all(stack, plan, injector, report_event)
+    await store_pipelines(client)
+    load.with_runs = True
+    await asyncio.sleep(RUNS_SECONDS)
+    load.with_runs = False
 
 
 async def replace_all(stack: Stack, plan: Plan, injector: FaultInjector, report_event: Callable[[str], None]) -> None:
