@@ -43,8 +43,8 @@ def check_attempts(
         if any(attempt.status in ("succeeded", "canceled") for attempt in part[:-1]):
             yield "one end between retries", "no later attempt", show(part)
     failures = sum(is_requested_failure(attempt, model_error) for attempt in attempts)
-    # The model forgets a job that succeeds, and a dispatcher that died may have lost the success.
-    lost = sum(attempt.error_code in LOST for attempt in attempts)
+    # The model forgets a job that succeeds. A dispatcher that died, or a cancel, may have lost the success.
+    lost = sum(attempt.error_code in LOST or attempt.status == "canceled" for attempt in attempts)
     if request.failures and failures > request.failures * (tritons + lost) and not has_triton_failed(job, faults):
         yield "the model fails as requested", f"{request.failures} times in each Triton", show(attempts)
     repeated = any(sum(is_requested_failure(each, model_error) for each in part) > 1 for part in parts)

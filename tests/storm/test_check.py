@@ -179,6 +179,17 @@ def test_a_success_that_was_lost_lets_the_model_fail_again() -> None:
     assert storm.violated_rules == {"the model fails as requested"}
 
 
+def test_a_success_that_was_canceled_lets_the_model_fail_again() -> None:
+    storm = Storm()
+    storm.log.submissions[KEY].request = replace(REQUEST, kind="fail_times", model="faulty", failures=1)
+    failed = msgspec.structs.replace(RUN, status="failed", error=AttemptFailure("inference_failed", "failed as asked"))
+    storm.change_outcome(RETRIED, failed, SECOND, failed, SECOND)
+    assert "the model fails as requested" in storm.violated_rules
+    canceled = msgspec.structs.replace(SECOND, status="canceled")
+    storm.change_outcome(RETRIED, failed, canceled, failed, SECOND)
+    assert storm.violated_rules == set()
+
+
 @pytest.mark.parametrize(("break_promise", "rule"), BROKEN.values(), ids=BROKEN)
 def test_checker_finds_each_broken_promise(break_promise: Callable[[Storm], object], rule: str) -> None:
     storm = Storm()
