@@ -31,6 +31,23 @@ SERVER POST /v1/jobs
           CLIENT POST webhook ! 503
           CLIENT POST webhook
 """
+RUN = """
+SERVER POST /v1/jobs
+  CLIENT INSERT jobs
+  PRODUCER send charonia.jobs
+    INTERNAL queued jobs.echo
+    CONSUMER process jobs.echo = succeeded
+      CLIENT infer echo
+      CLIENT UPDATE jobs
+  PRODUCER send charonia.jobs
+    INTERNAL queued jobs.echo
+    CONSUMER process jobs.echo = succeeded
+      CLIENT infer echo
+      CLIENT UPDATE jobs
+  PRODUCER send charonia.events
+    CONSUMER process notifier.events
+      CLIENT POST webhook
+"""
 CANCELED = """
 SERVER POST /v1/jobs
   CLIENT INSERT jobs

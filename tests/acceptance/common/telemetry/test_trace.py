@@ -24,6 +24,7 @@ from tests.support.telemetry.expected_traces import (
     CANCELED_EARLY,
     FAILED_TWICE,
     REQUIRED,
+    RUN,
     SUCCEEDED,
     TRITON,
 )
@@ -58,6 +59,25 @@ async def test_job_is_one_trace_from_the_client_to_the_receiver(
     for span in spans:
         assert REQUIRED.get(span.name, set()) <= span.attributes.keys(), span
     assert measure_queue_time(spans) == round((await api.get(job.id)).metrics.queue_ms or 0)
+
+
+async def test_a_run_is_one_trace_with_the_jobs_of_its_steps(
+    api: Api, receiver: Receiver, collector: Collector
+) -> None:
+    steps = {
+        "first": {"model": "echo", "inputs": {"x": "$inputs.x"}},
+        "last": {"model": "echo", "inputs": {"x": "$first.y"}},
+    }
+    inputs = {"x": {"datatype": "FP32", "shape": [-1, -1]}}
+    definition = {"inputs": inputs, "steps": steps, "outputs": {"y": "$last.y"}}
+    read(await api.http.put("/v1/pipelines/traced", json=definition), 201, dict)
+    inbox, client = receiver.inbox(), TracedClient()
+    job = await api.post(ECHO | {"model": "traced", "webhook": {"url": inbox.url}}, client.headers)
+    assert job.trace_id == client.trace
+    (delivery,) = await inbox.wait()
+    spans = await wait_for_tree(collector, client.trace, RUN, client.span)
+    (last,) = [span for span in spans if span.name == "POST webhook"]
+    assert delivery.request.headers["traceparent"] == f"00-{client.trace}-{last.id}-01"
 
 
 def measure_queue_time(spans: list[Span]) -> int:
