@@ -49,6 +49,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     raw_outputs: bytes | None = None  # of a step: packed by common/tensors.py
     parent: UUID | None = None  # the run of a step
     step: str | None = None
+    step_index: int | None = None
 
     @property
     def error_code(self) -> str | None:

@@ -121,6 +121,11 @@ async def lock_runs(executor: Executor, runs: Collection[UUID]) -> list[tuple[Ru
     return read_jobs(Run, await STATEMENTS["lock_runs"].run(executor, runs=sorted(runs)))
 
 
+async def lock_free_runs(executor: Executor, runs: Collection[UUID]) -> list[tuple[Run, datetime]]:
+    """Do the same for those that nobody else has locked."""
+    return read_jobs(Run, await STATEMENTS["lock_free_runs"].run(executor, runs=sorted(runs)))
+
+
 async def begin_run(executor: Executor, run: UUID) -> Run | None:
     """Begin a locked run that waits for its time. Return it as it is then."""
     for found, _ in read_jobs(Run, await STATEMENTS["begin_run"].run(executor, run=run)):

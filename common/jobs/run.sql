@@ -24,6 +24,10 @@ FROM unnest(
 -- Locks those of the :runs that have not ended, in one order, and returns them with their states and inputs.
 SELECT *, now() AS now FROM live_runs WHERE id = ANY(:runs::uuid[]) ORDER BY id FOR UPDATE;
 
+-- name: lock_free_runs
+-- Does the same for those that nobody else has locked.
+SELECT *, now() AS now FROM live_runs WHERE id = ANY(:runs::uuid[]) ORDER BY id FOR UPDATE SKIP LOCKED;
+
 -- name: begin_run
 -- Begins a locked :run that waits for its time. Returns it.
 UPDATE live_runs

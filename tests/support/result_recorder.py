@@ -24,5 +24,11 @@ def make_recorder(
     """Return a recorder. Nobody answers as its object store or as a bucket."""
     files = OutputFiles(store, ObjectStore(NOWHERE))
     locations = OutputLocations(AllowedLocations(database, NOWHERE), Buckets(1.0))
+    return ResultRecorder(make_writer(database, store, wake_ups, changes), files, locations, JobUrls())
+
+
+def make_writer(
+    database: Database, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher
+) -> ResultWriter:
     runs = RunProgress(database, RunCarrier(JobUrls()), changes)
-    return ResultRecorder(ResultWriter(database, store, runs, wake_ups, changes), files, locations, JobUrls())
+    return ResultWriter(database, store, runs, wake_ups, changes)

@@ -169,6 +169,7 @@ class ResultRecorder:
             raw_outputs=None if result is None else result.tensors,
             parent=job.parent,
             step=job.step,
+            step_index=job.step_index,
         )
 
     async def _requeue(self, job: ClaimedJob, requeue: Requeue) -> bool:

@@ -23,13 +23,13 @@ from common.telemetry.metrics import jobs_ended
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
 from services.dispatcher.results.run_progress import RunProgress
+from services.dispatcher.results.step_ends import StepEnds, measure
 from services.dispatcher.results.store import AttemptStart, NotStored, ResultStore, Step
 
 RETRY_SECONDS = 0.5  # between two tries while the database is away
 MAX_TIMEOUTS = 3  # of one item alone, while the database answers; then it cannot be stored
 LARGE = 1024 * 1024  # bytes; a larger item takes 50 ms a megabyte
 SINGLE_STATEMENTS = 4  # at a time, of items that share none
-STEP_ENDS = 50  # in one transaction, which also makes the jobs that follow
 
 T = TypeVar("T")
 log = Log("job")
@@ -57,11 +57,9 @@ class ResultWriter:
         self._ends: Batcher[JobEnd, bool] = Batcher(
             self._end_jobs, name="ends", size_of=lambda end: len(end.outputs or b"")
         )
-        self._step_ends: Batcher[JobEnd, bool] = Batcher(
-            self._end_steps, name="step ends", limit=STEP_ENDS, size_of=lambda end: len(end.raw_outputs or b"")
-        )
+        self._step_ends = StepEnds(self._end_light, self._end_run)
         self._requeues: Batcher[Requeue, bool] = Batcher(self._requeue_jobs, name="requeues")
-        self._steps: Batcher[list[Step], bool] = Batcher(self._add_steps, name="steps", size_of=measure)
+        self._steps: Batcher[list[Step], bool] = Batcher(self._add_steps, name="steps", size_of=measure_steps)
 
     def announce_start(self, start: AttemptStart) -> None:
         """Record a start without waiting. If this process dies first, another attempt begins and is announced."""
@@ -89,10 +87,10 @@ class ResultWriter:
         """Return whether the job ended, which it does only under its claim and with its files. Raises NotStored."""
         await self._await_start(end.id, end.claim)
         with statement_span("UPDATE", "jobs"):
-            size = len(end.outputs or b"") + len(end.raw_outputs or b"")
             if end.is_step:
-                return await self._write(self._step_ends.submit, self._end_steps, end, size=size)
-            return await self._write(self._ends.submit, self._end_jobs, end, size=size)
+                alone = self._step_ends.save_alone
+                return await save_with_retry(self._step_ends.submit if measure(end) <= LARGE else alone, alone, end)
+            return await self._write(self._ends.submit, self._end_jobs, end, size=len(end.outputs or b""))
 
     async def requeue(self, requeue: Requeue) -> bool:
         """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
@@ -102,7 +100,7 @@ class ResultWriter:
 
     async def add_steps(self, steps: list[Step]) -> bool:
         """Add responses of one job. Raises NotStored."""
-        return await self._write(self._steps.submit, self._add_steps, steps, size=measure(steps))
+        return await self._write(self._steps.submit, self._add_steps, steps, size=measure_steps(steps))
 
     async def _write(
         self,
@@ -129,10 +127,17 @@ class ResultWriter:
     async def _end_jobs(self, ends: list[JobEnd]) -> list[bool]:
         return self._note_ends(ends, await end_jobs(self._database, ends))
 
-    async def _end_steps(self, ends: list[JobEnd]) -> list[bool]:
+    async def _end_run(self, ends: list[JobEnd]) -> list[bool]:
         recorded, follow_ups = await self._runs.end_steps(ends)
         self._wake_ups.announce(follow_ups)
         return self._note_ends(ends, recorded)
+
+    async def _end_light(self, ends: list[JobEnd]) -> list[bool | None]:
+        """End the steps of light runs. The result of other ends is None."""
+        taken, recorded, follow_ups = await self._runs.end_light(ends)
+        self._wake_ups.announce(follow_ups)
+        done = dict(zip((end.event.id for end in taken), self._note_ends(taken, recorded), strict=True))
+        return [done.get(end.event.id) for end in ends]
 
     def _note_ends(self, ends: Sequence[JobEnd], recorded: Collection[UUID]) -> list[bool]:
         ended = [end for end in ends if end.event.id in recorded]
@@ -159,7 +164,7 @@ class ResultWriter:
         return [True] * len(steps)
 
 
-def measure(steps: Sequence[Step]) -> int:
+def measure_steps(steps: Sequence[Step]) -> int:
     """Return the bytes of responses."""
     return sum(len(step.outputs) for step in steps)
 

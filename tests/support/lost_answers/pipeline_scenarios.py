@@ -51,6 +51,7 @@ OWN = [  # statements that only runs and pipelines need, in folders of others
     "list_pipelines",
     "list_step_jobs",
     "list_versions",
+    "lock_free_runs",
     "lock_runs",
     "read_step",
     "record_start",
