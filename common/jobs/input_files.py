@@ -19,7 +19,9 @@ class LargeInputsLost(CharoniaError):
     """Storing the inputs of jobs took too long, and a sweeper has taken their files."""
 
 
-class _Kept(NamedTuple):
+class KeptFile(NamedTuple):
+    """A file that is given to a job, and the SHA-256 of what is stored."""
+
     job: UUID
     file: UUID
     sha256: bytes
@@ -48,13 +50,18 @@ async def keep_large_inputs(connection: Connection, jobs: Sequence[NewJob], adde
 
     Raises LargeInputsLost, so that no job is added, if a sweeper has taken a file.
     """
-    large = [_Kept(job.id, each.id, each.sha256) for job in jobs for each in job.large_inputs]
+    large = [KeptFile(job.id, each.id, each.sha256) for job in jobs for each in job.large_inputs]
     if kept := [each for each in large if each.job in added]:
-        found = await STATEMENTS["keep_large_inputs"].run(connection, kept=kept)
-        if len(found) < len(kept):
-            raise LargeInputsLost
+        await keep_files(connection, kept)
     if dropped := [each.file for each in large if each.job not in added]:
         await drop_large_inputs(connection, dropped)
+
+
+async def keep_files(executor: Executor, kept: Sequence[KeptFile]) -> None:
+    """Give files to jobs. Raises LargeInputsLost if a sweeper has taken one."""
+    found = await STATEMENTS["keep_large_inputs"].run(executor, kept=kept)
+    if len(found) < len(kept):
+        raise LargeInputsLost
 
 
 async def drop_large_inputs(executor: Executor, files: Sequence[UUID]) -> None:

@@ -62,16 +62,6 @@ class Run(Job, frozen=True, kw_only=True):
         return decode(self.run_state)
 
 
-class StepOutputs(NamedTuple):
-    """The outputs of the elements of a step, in order, each packed by `common.tensors`, and their bytes together.
-
-    They are left out if they have too many bytes. None: those of an element are gone.
-    """
-
-    packed: Sequence[bytes | None]
-    size: int
-
-
 class SavedState(NamedTuple):
     """The state of a run, as JSON."""
 
@@ -197,10 +187,16 @@ async def cancel_steps(executor: Executor, run: UUID) -> list[Canceling]:
     return [Canceling(record["id"], record["traceparent"]) for record in found]
 
 
-async def read_step(executor: Executor, run: UUID, step: str, limit: int) -> StepOutputs:
-    """Return the outputs of a step. Leave them out if they have over `limit` bytes together."""
-    found = await STATEMENTS["read_step"].run(executor, run=run, step=step, limit=limit)
-    return StepOutputs([record["raw_outputs"] for record in found], int(found[0]["total"] or 0) if found else 0)
+async def read_outputs(
+    executor: Executor, run: UUID, step: str, first: int, *, count: int, limit: int
+) -> dict[int, bytes | None]:
+    """Return the outputs of elements of a step from `first` on, packed by `common.tensors`. None: they are gone.
+
+    They are those of up to `count` elements with up to `limit` bytes together, and at least of one.
+    """
+    values = {"run": run, "step": step, "first": first, "count": count, "limit": limit}
+    found = await STATEMENTS["read_outputs"].run(executor, **values)
+    return {record["step_index"]: record["raw_outputs"] for record in found}
 
 
 async def add_step_events(executor: Executor, events: Sequence[StepEvent]) -> None:

@@ -89,15 +89,21 @@ FROM running
 WHERE j.id = running.id
 RETURNING j.id, j.traceparent;
 
--- name: read_step
--- Returns the outputs of all jobs of a step of a :run that have succeeded, in the order of the elements. They are left out
--- if they have over :limit bytes together. `total` is their size.
-SELECT step_index, CASE WHEN total <= :limit::bigint THEN raw_outputs END AS raw_outputs, total
+-- name: read_outputs
+-- Returns the outputs of up to :count jobs of a step of a :run that have succeeded, in the order of the elements, from element
+-- :first on. Those after the first one have at most :limit bytes together with it.
+SELECT step_index, raw_outputs
 FROM (
-  SELECT step_index, raw_outputs, sum(octet_length(raw_outputs)) OVER () AS total
-  FROM jobs
-  WHERE generation >= 0 AND parent = :run AND step = :step AND status = 'succeeded'
-) done
+  SELECT step_index, raw_outputs, sum(octet_length(raw_outputs)) OVER (ORDER BY step_index) AS size
+  FROM (
+    SELECT step_index, raw_outputs
+    FROM jobs
+    WHERE generation >= 0 AND parent = :run AND step = :step AND step_index >= :first AND status = 'succeeded'
+    ORDER BY step_index
+    LIMIT :count
+  ) next
+) measured
+WHERE size <= :limit OR step_index = :first
 ORDER BY step_index;
 
 -- name: find_overdue_runs
@@ -109,14 +115,18 @@ SELECT id FROM live_runs WHERE lease_until < now() ORDER BY lease_until LIMIT :l
 SELECT id FROM live_runs WHERE scheduled_at <= now() ORDER BY scheduled_at LIMIT :limit;
 
 -- name: add_step_events
--- Adds entries about steps to the streams of locked runs, in the order given. A run has a few at a time.
+-- Adds entries about steps to the streams of locked runs, in the order given.
+WITH given AS (
+  SELECT *
+  FROM unnest(:events.run::uuid[], :events.claim::bigint[], :events.type::text[], :events.data::bytea[])
+    WITH ORDINALITY AS t(run, claim, type, data, place)
+), latest AS (
+  SELECT run, (SELECT max(number) FROM job_steps s WHERE s.job_id = run AND s.claim = streams.claim) AS number
+  FROM (SELECT DISTINCT run, claim FROM given) streams
+)
 INSERT INTO job_steps (job_id, claim, number, type, outputs)
-SELECT given.run, given.claim,
-       coalesce((SELECT max(number) FROM job_steps s WHERE s.job_id = given.run AND s.claim = given.claim), 0)
-         + row_number() OVER (PARTITION BY given.run ORDER BY given.place),
-       given.type, given.data
-FROM unnest(:events.run::uuid[], :events.claim::bigint[], :events.type::text[], :events.data::bytea[])
-  WITH ORDINALITY AS given(run, claim, type, data, place);
+SELECT run, claim, coalesce(number, 0) + row_number() OVER (PARTITION BY run ORDER BY place), type, data
+FROM given JOIN latest USING (run);
 
 -- name: count_step_jobs
 -- Counts the jobs of each step of a :run, and those of them that succeeded. `last` is the last element that has a job.

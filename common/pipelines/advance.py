@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from common.pipelines.run_state import RunState, StepState, StepStatus
+from common.pipelines.run_state import Place, RunState, StepState, StepStatus
 
 WINDOW = 200  # elements of one step that have a job which has not ended: enough for all slots, and few rows
 
@@ -40,9 +40,9 @@ def list_wanted(step: StepState) -> range:
     return range(step.made, min(step.total, step.done + WINDOW))
 
 
-def note_made(state: RunState, step: str, made: range) -> RunState:
-    """Return the state after elements of a step got their jobs."""
-    return {**state, step: msgspec.structs.replace(state[step], made=made.stop)}
+def note_made(state: RunState, step: str, made: int, place: Place) -> RunState:
+    """Return the state after the first `made` elements of a step have jobs, and the place of the next one."""
+    return {**state, step: msgspec.structs.replace(state[step], made=made, place=place)}
 
 
 def has_succeeded(state: RunState) -> bool:

@@ -5,7 +5,6 @@ An element keeps the first axis, with size 1. Shapes and data are as in `common.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from common.errors import CharoniaError
 from common.tensors import SIZES, Datatype, Signature, Tensor
@@ -17,16 +16,6 @@ class InvalidElements(CharoniaError):
     """A tensor cannot be divided, or tensors cannot be joined."""
 
 
-class Cursor(NamedTuple):
-    """A place between two elements: the number of the next one, and where it begins in the data, in bytes."""
-
-    element: int
-    offset: int
-
-
-START = Cursor(0, 0)
-
-
 def count_elements(shape: Sequence[int]) -> int:
     """Return the size of the first axis. Raises InvalidElements if there is none."""
     if not shape:
@@ -34,31 +23,25 @@ def count_elements(shape: Sequence[int]) -> int:
     return shape[0]
 
 
-def take_element(tensor: Tensor, index: int) -> Tensor:
-    """Return one element, of shape [1, *rest]. Of BYTES it scans all before: for many elements use `take_window`.
+def split(tensor: Tensor, offset: int, count: int, limit: int) -> tuple[list[Tensor], int]:
+    """Return up to `count` elements from an offset on, each of shape [1, *rest], and the offset behind them, in bytes.
 
-    Raises IndexError, and InvalidElements if the data are not in the tensor, or too short.
-    """
-    if not 0 <= index < count_elements(tensor.shape):
-        raise IndexError(f"no element {index} in shape {tensor.shape}")
-    skipped = find_end(read_data(tensor), tensor.datatype, 0, index * math.prod(tensor.shape[1:]))
-    (element,), _ = take_window(tensor, Cursor(index, skipped), 1)
-    return element
-
-
-def take_window(tensor: Tensor, cursor: Cursor, count: int) -> tuple[list[Tensor], Cursor]:
-    """Return the next `count` elements, or those that are left, each of shape [1, *rest], and the cursor behind them.
-
-    Raises InvalidElements if the data are not in the tensor, or too short.
+    The data may end before the tensor does: an element that is not whole is left out. After `limit` bytes it stops, but
+    not before the first element. Raises InvalidElements if not even the first one is whole.
     """
     data, rest = read_data(tensor), tensor.shape[1:]
-    last = min(cursor.element + count, count_elements(tensor.shape))
-    elements, offset, values = [], cursor.offset, math.prod(rest)
-    for _ in range(cursor.element, last):
-        end = find_end(data, tensor.datatype, offset, values)
+    elements: list[Tensor] = []
+    begin, values = offset, math.prod(rest)
+    while len(elements) < count and (offset - begin < limit or not elements):
+        try:
+            end = find_end(data, tensor.datatype, offset, values)
+        except InvalidElements:
+            if not elements:
+                raise
+            break
         elements.append(Tensor(tensor.name, tensor.datatype, [1, *rest], data[offset:end]))
         offset = end
-    return elements, Cursor(last, offset)
+    return elements, offset
 
 
 def gather(tensors: Sequence[Tensor]) -> Tensor:
@@ -84,8 +67,7 @@ def gather_nothing(output: Signature) -> Tensor:
 def read_data(tensor: Tensor) -> bytes:
     """Return the data of a tensor. Raises InvalidElements if they are elsewhere."""
     if not isinstance(tensor.data, bytes):
-        text = f"'{tensor.name}' is in a file or at a URL, and only data in a job can be divided or joined"
-        raise InvalidElements(f"{text}; let the model return less, or raise CHARONIA_INLINE_OUTPUT")
+        raise InvalidElements(f"the data of '{tensor.name}' are in a file or at a URL, and must be read first")
     return tensor.data
 
 

@@ -16,6 +16,15 @@ class StepStatus(StrEnum):
     CANCELED = "canceled"  # not begun, or stopped, because the run has ended
 
 
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Where the next element begins in the tensor that a step divides: in a part of it, which one job has made."""
+
+    element: int = 0  # its number
+    part: int = 0  # the number of that part: an element of the step that makes them; 0 if there is only one
+    taken: int = 0  # elements of the part that come before
+    offset: int = 0  # their bytes
+
+
 class StepState(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a run. A step without `for_each` has one element."""
 
@@ -24,6 +33,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
     made: int = 0  # elements that have a job: the first ones
     done: int = 0  # elements that have succeeded
     inference_ms: float = 0.0  # of those that succeeded since the run began, or was retried: usage counts each end
+    place: Place = Place()  # of the first element without a job
 
     @property
     def in_flight(self) -> int:
@@ -68,7 +78,7 @@ def resume_step(step: StepState, made: int, done: int) -> StepState:
     if not step.total:
         return StepState()
     status = StepStatus.SUCCEEDED if done == step.total else StepStatus.RUNNING
-    return StepState(status=status, total=step.total, made=made, done=done)
+    return StepState(status=status, total=step.total, made=made, done=done, place=step.place)
 
 
 def stop(state: RunState, failed: str | None = None) -> RunState:

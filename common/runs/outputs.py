@@ -9,7 +9,8 @@ from common.pipelines.references import parse_reference
 from common.postgres import sql
 from common.postgres.statements import Executor
 from common.runs.pipelines import Pipeline
-from common.runs.step_inputs import CannotGoOn, StepInputs, in_thread_if_large
+from common.runs.step_inputs import StepInputs, in_thread_if_large
+from common.runs.tensor_files import CannotGoOn
 from common.tensors import FileContent, Tensor
 from common.views.outputs import Output, OutputTensor, render_output
 

@@ -4,6 +4,7 @@ All of it is in the transaction that ended those jobs. So each job of a step is 
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -32,9 +33,9 @@ from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, cancel_wake_up, event_wake_up
 from common.runs.outputs import render_outputs
 from common.runs.pipelines import Pipeline
-from common.runs.step_inputs import CannotGoOn, StepInputs, count, divide, starting
+from common.runs.step_inputs import StepInputs, starting
 from common.runs.step_jobs import make_job
-from common.tensors import Tensor
+from common.runs.tensor_files import CannotGoOn, TensorFiles
 from common.views.job import JobUrls, render_event
 
 
@@ -66,13 +67,21 @@ class Carried(NamedTuple):
 class RunCarrier:
     """Carries runs on."""
 
-    def __init__(self, urls: JobUrls) -> None:
+    def __init__(self, urls: JobUrls, files: TensorFiles) -> None:
         self._urls = urls
+        self._files = files
+
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        """Begin a transaction for `carry_on`."""
+        return self._files.transaction()
 
     async def carry_on(
         self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd]
     ) -> Carried:
-        """Carry a locked run on after the ends of some of its jobs, or begin it, if there are none."""
+        """Carry a locked run on after the ends of some of its jobs, or begin it, if there are none.
+
+        Raises StoreUnavailable while the object store is away, if the run needs it.
+        """
         start = [] if ends else await self._record_start(connection, run, now)
         carried = await self._carry_on(connection, run, now, pipeline, ends)
         return carried._replace(wake_ups=[*start, *carried.wake_ups])
@@ -97,7 +106,7 @@ class RunCarrier:
                 state = advance.note_success(state, end.step, end.inference_ms)
         if failed is not None:
             return await self._fail(connection, run, now, stop(state, failed.step), describe(failed), events)
-        inputs = StepInputs(connection, run, pipeline)
+        inputs = StepInputs(connection, run, pipeline, self._files)
         try:
             state, begun = await begin_ready(state, pipeline, inputs)
             events += [to_event(run, "step.started", step, total=state[step].total) for step in begun]
@@ -191,7 +200,7 @@ async def begin_ready(state: RunState, pipeline: Pipeline, inputs: StepInputs) -
         for name in ready:
             step = pipeline.definition.steps[name]
             with starting(name):
-                state = advance.start(state, name, count(step, await inputs.read(step)))
+                state = advance.start(state, name, await inputs.count(step))
             begun.append(name)
     return state, begun
 
@@ -206,9 +215,10 @@ async def make_jobs(run: Run, state: RunState, pipeline: Pipeline, inputs: StepI
         if wanted := advance.list_wanted(found):
             step = pipeline.definition.steps[name]
             with starting(name):
-                divided: Sequence[list[Tensor]] = divide(step, await inputs.read(step), wanted)
-            jobs += [make_job(run, name, step, index, each) for index, each in zip(wanted, divided, strict=True)]
-            state = advance.note_made(state, name, wanted)
+                elements, place = await inputs.list_elements(step, found.place, wanted)
+            made = wanted[: len(elements)]
+            jobs += [make_job(run, name, step, index, each) for index, each in zip(made, elements, strict=True)]
+            state = advance.note_made(state, name, made.stop, place)
     return state, jobs
 
 

@@ -1,43 +1,29 @@
 """Reads what the steps of a run refer to: inputs of the run, and outputs of other steps."""
 
 import asyncio
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from common import tensors
-from common.errors import CharoniaError
-from common.jobs.run import Run, read_step
+from common.jobs.run import Run
 from common.pipelines.definition import StepDefinition
-from common.pipelines.elements import (
-    Cursor,
-    InvalidElements,
-    count_elements,
-    find_end,
-    gather,
-    gather_nothing,
-    read_data,
-    take_window,
-)
+from common.pipelines.elements import InvalidElements, gather, gather_nothing
 from common.pipelines.references import PipelineReference, parse_reference
-from common.postgres.statements import Executor
+from common.pipelines.run_state import Place
+from common.postgres.database import Connection
+from common.runs.divided_tensor import DividedTensor, Parts
 from common.runs.pipelines import Pipeline
-from common.tensors import Tensor
+from common.runs.step_outputs import StepOutputs
+from common.runs.tensor_files import CannotGoOn, TensorFiles
+from common.tensors import FileContent, Tensor
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 LARGE = 256 * 1024
-MAX_JOINED = 64 * 1024 * 1024  # bytes of outputs of the elements of one step, which are in memory to be joined
-
-
-class CannotGoOn(CharoniaError):
-    """A run fails although no job did: outputs that it needs are gone, or too large. One step may have to start."""
-
-    def __init__(self, text: str, step: str | None = None) -> None:
-        super().__init__(text if step is None else f"step '{step}' cannot start: {text}")
-        self.step = step
+MAX_JOINED = 64 * 1024 * 1024  # bytes of an output of all elements of a step, which are in memory to be joined
+MAX_BITE = 8 * 1024 * 1024  # bytes of inputs of the jobs that one transaction makes of a step; at least one is made
 
 
 @contextmanager
@@ -52,68 +38,106 @@ def starting(step: str) -> Iterator[None]:
 class StepInputs:
     """The tensors of one locked run. Each is read once."""
 
-    def __init__(self, executor: Executor, run: Run, pipeline: Pipeline) -> None:
-        self._executor = executor
+    def __init__(self, connection: Connection, run: Run, pipeline: Pipeline, files: TensorFiles) -> None:
+        self._connection = connection
         self._run = run
         self._pipeline = pipeline
-        self._steps: dict[str, Sequence[bytes]] = {}  # the outputs of each element
-        self._found: dict[PipelineReference, Tensor] = {}
+        self._files = files
+        self._outputs: dict[str, StepOutputs] = {}
+        self._joined: dict[PipelineReference, Tensor] = {}
         self._inputs = {tensor.name: tensor for tensor in tensors.unpack(run.tensors)}
 
     async def find(self, reference: PipelineReference) -> Tensor | None:
         """Return a tensor under its own name. None: an optional input that the run does not have.
 
-        Raises CannotGoOn if an output is gone, or if those of the elements cannot be joined.
+        What was joined and is too large for a row is in a file of the run. Raises CannotGoOn if an output is gone, or
+        if those of the elements cannot be joined, and StoreUnavailable.
         """
         if reference.step is None:
             return self._inputs.get(reference.name)
-        if reference not in self._found:
-            self._found[reference] = await self._find_output(reference.step, reference.name)
-        return self._found[reference]
-
-    async def _find_output(self, step: str, name: str) -> Tensor:
-        if step not in self._steps:
-            self._steps[step] = await self._read_step(step)
-        packed, size = self._steps[step], sum(map(len, self._steps[step]))
-        try:
-            if not packed:
-                return gather_nothing(next(each for each in self._pipeline.outputs[step] if each.name == name))
-            found = await in_thread_if_large(size, pick, packed, name)
-            if self._pipeline.definition.steps[step].for_each is None:
-                return found[0]
-            return await in_thread_if_large(size, gather, found)
-        except (KeyError, InvalidElements) as error:
-            raise CannotGoOn(explain(step, name, error)) from error
-
-    async def _read_step(self, step: str) -> Sequence[bytes]:
-        found = await read_step(self._executor, self._run.id, step, MAX_JOINED)
-        if found.size > MAX_JOINED:
-            raise CannotGoOn(f"the outputs of step '{step}' have over {MAX_JOINED} bytes together")
-        packed = [each for each in found.packed if each is not None]
-        if len(packed) != self._run.state[step].total:
-            raise CannotGoOn(f"outputs of step '{step}' are gone; submit a new job")
-        return packed
+        if self._pipeline.definition.steps[reference.step].for_each is None:
+            return await self._find_outputs(reference.step).read(0, reference.name)
+        if reference not in self._joined:
+            self._joined[reference] = await self._join(reference.step, reference.name)
+        return self._joined[reference]
 
     async def read(self, step: StepDefinition) -> dict[str, Tensor]:
-        """Return the inputs of a step by name, before they are divided. Raises as `find` does."""
+        """Return the inputs of a step by name, without the one that it divides. Raises as `find` does."""
         found: dict[str, Tensor] = {}
         for name, text in step.inputs.items():
-            tensor = await self.find(parse_reference(text))
+            tensor = None if name == step.for_each else await self.find(parse_reference(text))
             if tensor is not None:
                 found[name] = Tensor(name, tensor.datatype, tensor.shape, tensor.data)
         return found
 
+    async def count(self, step: StepDefinition) -> int:
+        """Return how many elements a step has. Raises InvalidElements and CannotGoOn."""
+        return 1 if step.for_each is None else await self._divide(step.inputs[step.for_each]).count()
 
-def pick(packed: Sequence[bytes], name: str) -> list[Tensor]:
-    """Return one output of each element. Others are not looked at. Raises KeyError if an element lacks it."""
-    return [{tensor.name: tensor for tensor in tensors.unpack(each)}[name] for each in packed]
+    async def list_elements(
+        self, step: StepDefinition, place: Place, wanted: range
+    ) -> tuple[Sequence[list[Tensor]], Place]:
+        """Return the inputs of each of the wanted elements, or of the first ones, and the place behind them.
+
+        `place` is where the first one begins, as far as is known. Raises as `find` does.
+        """
+        inputs = await self.read(step)
+        if step.for_each is None:
+            return [[*inputs.values()]], place
+        divided = self._divide(step.inputs[step.for_each])
+        if place.element != wanted.start:  # a later release, or a retry, does not know it
+            place = await divided.find(wanted.start, MAX_BITE)
+        same = sum(len(tensor.data) for tensor in inputs.values() if isinstance(tensor.data, bytes))
+        count = min(len(wanted), max(1, MAX_BITE // max(1, same)))
+        elements, place = await divided.take(place, count, MAX_BITE)
+        named = [Tensor(step.for_each, each.datatype, each.shape, each.data) for each in elements]
+        kept = await self._files.keep(self._connection, self._run, named)
+        return [[each, *inputs.values()] for each in kept], place
+
+    def _divide(self, text: str) -> DividedTensor:
+        reference = parse_reference(text)
+
+        async def read_input(part: int) -> Tensor:
+            return self._inputs[reference.name]
+
+        async def read_output(part: int) -> Tensor:
+            assert reference.step is not None, "it is the output of a step"
+            return await self._find_outputs(reference.step).read(part, reference.name)
+
+        if reference.step is None:
+            parts = Parts(1, read_input)
+        else:
+            parts = Parts(self._find_outputs(reference.step).count, read_output)
+        return DividedTensor(self._run, parts, self._files)
+
+    def _find_outputs(self, step: str) -> StepOutputs:
+        if step not in self._outputs:
+            self._outputs[step] = StepOutputs(self._connection, self._run, step)
+        return self._outputs[step]
+
+    async def _join(self, step: str, name: str) -> Tensor:
+        """Return an output of all elements of a step."""
+        outputs, size = self._find_outputs(step), 0
+        pieces: list[Tensor] = []
+        for element in range(outputs.count):
+            piece = await outputs.read(element, name)
+            size += piece.data.size if isinstance(piece.data, FileContent) else len(read_bytes(piece))
+            if size > MAX_JOINED:
+                raise CannotGoOn(f"the outputs '{name}' of step '{step}' have over {MAX_JOINED} bytes together")
+            pieces.append(await self._files.load(self._run, piece))
+        if not pieces:
+            return gather_nothing(next(each for each in self._pipeline.outputs[step] if each.name == name))
+        try:
+            joined = await in_thread_if_large(size, gather, pieces)
+        except InvalidElements as error:
+            raise CannotGoOn(f"output '{name}' of step '{step}' cannot be joined: {error}") from error
+        (kept,) = await self._files.keep(self._connection, self._run, [joined])
+        return kept
 
 
-def explain(step: str, output: str, error: KeyError | InvalidElements) -> str:
-    """Return why an output of a step cannot be used."""
-    if isinstance(error, KeyError):
-        return f"step '{step}' made no output '{output}': its model has changed; check the pipeline, and store it again"
-    return f"output '{output}' of step '{step}' cannot be joined: {error}"
+def read_bytes(tensor: Tensor) -> bytes:
+    assert isinstance(tensor.data, bytes), "an output of a step is in its row, or in a file of Charonia"
+    return tensor.data
 
 
 async def in_thread_if_large(size: int, work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
@@ -121,19 +145,3 @@ async def in_thread_if_large(size: int, work: Callable[P, T], *values: P.args, *
     if size > LARGE:
         return await asyncio.to_thread(work, *values, **named)
     return work(*values, **named)
-
-
-def count(step: StepDefinition, inputs: Mapping[str, Tensor]) -> int:
-    """Return how many elements a step has. Raises InvalidElements."""
-    return 1 if step.for_each is None else count_elements(inputs[step.for_each].shape)
-
-
-def divide(step: StepDefinition, inputs: Mapping[str, Tensor], wanted: range) -> Sequence[list[Tensor]]:
-    """Return the inputs of each of the wanted elements. Raises InvalidElements."""
-    if step.for_each is None:
-        return [[*inputs.values()]]
-    divided = inputs[step.for_each]
-    skipped = wanted.start * math.prod(divided.shape[1:])
-    cursor = Cursor(wanted.start, find_end(read_data(divided), divided.datatype, 0, skipped))
-    elements, _ = take_window(divided, cursor, len(wanted))
-    return [[element if name == step.for_each else tensor for name, tensor in inputs.items()] for element in elements]

@@ -25,6 +25,7 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.subscription import Subscription
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.progress import RunCarrier
+from common.runs.tensor_files import TensorFiles
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
 from common.telemetry.logs import Log
@@ -130,7 +131,8 @@ class Dispatcher:
         signer = UrlSigner(settings.url_keys)
         urls = JobUrls(settings.public_url, settings.trace_url, signer)
         self._objects = ObjectStore(settings.store_url)
-        runs = RunProgress(database, RunCarrier(urls), changes)
+        tensors = TensorFiles(database, self._objects, settings.inline_output)
+        runs = RunProgress(database, RunCarrier(urls, tensors), changes)
         writer = ResultWriter(database, results, runs, self._wake_ups, changes)
         outputs = OutputFiles(results, self._objects)
         allowed = AllowedLocations(database, settings.store_url)

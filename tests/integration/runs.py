@@ -15,12 +15,12 @@ from common.pipelines.definition import PipelineDefinition
 from common.pipelines.run_state import begin, encode
 from common.runs.progress import RunCarrier
 from common.tensors import Datatype, Signature, Tensor
-from common.views.job import JobUrls
 from services.dispatcher.failures import retry_policy
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.triton.responses import InferenceResult
 from tests.integration.jobs import TRACEPARENT, claim
 from tests.integration.world import World
+from tests.support.carrier import make_carrier
 
 CHAIN: dict[str, Any] = {
     "inputs": {"x": {"datatype": "FP32", "shape": [-1]}},
@@ -51,10 +51,10 @@ def pack(name: str, values: Sequence[float]) -> bytes:
 class Runs:
     """Runs of the pipeline CHAIN, whose models add one, double, and sum."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, carrier: RunCarrier | None = None) -> None:
         self.world = world
         self.database = world.database
-        self.progress = RunProgress(world.database, RunCarrier(JobUrls()), world.changes)
+        self.progress = RunProgress(world.database, carrier or make_carrier(world.database), world.changes)
 
     async def begin(self, *values: float) -> UUID:
         """Begin a run with these values as its input."""

@@ -9,9 +9,7 @@ from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.pipelines import Pipelines
-from common.runs.progress import RunCarrier
 from common.security.ssrf import AddressPolicy
-from common.views.job import JobUrls
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys
@@ -29,6 +27,7 @@ from services.gateway.jobs.submit import Submitter
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.models.store import ModelStore
+from tests.support.carrier import make_carrier
 
 
 def new_body_lease() -> BodyLease:
@@ -60,5 +59,5 @@ def new_submitter(
         Workers(),
         Lookups(files, PipelineReader(database)),
         LargeInputWriter(database, large, objects, StoredLimit(large, max_stored), max_inline, pauses),
-        RunSubmitter(database, RunCarrier(JobUrls()), Pipelines(), wake_ups),
+        RunSubmitter(make_carrier(database), Pipelines(), wake_ups),
     )

@@ -6,7 +6,6 @@ from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
-from common.runs.progress import RunCarrier
 from common.views.job import JobUrls
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
@@ -14,8 +13,7 @@ from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import ResultStore
-
-NOWHERE = "s3://nowhere"
+from tests.support.carrier import NOWHERE, make_carrier
 
 
 def make_recorder(
@@ -30,5 +28,5 @@ def make_recorder(
 def make_writer(
     database: Database, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher
 ) -> ResultWriter:
-    runs = RunProgress(database, RunCarrier(JobUrls()), changes)
+    runs = RunProgress(database, make_carrier(database), changes)
     return ResultWriter(database, store, runs, wake_ups, changes)

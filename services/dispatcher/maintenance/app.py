@@ -14,6 +14,7 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.progress import RunCarrier
+from common.runs.tensor_files import TensorFiles
 from common.security.signed_urls import UrlSigner
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
@@ -44,7 +45,7 @@ async def run(settings: MaintenanceSettings, stopping: asyncio.Event) -> None:
     objects, results = ObjectStore(settings.store_url), ResultStore(database)
     locations = OutputLocations(AllowedLocations(database, settings.store_url), Buckets(BUCKET_SECONDS))
     urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
-    runs = RunProgress(database, RunCarrier(urls), changes)
+    runs = RunProgress(database, RunCarrier(urls, TensorFiles(database, objects)), changes)
     writer = ResultWriter(database, results, runs, wake_ups, changes)
     recorder = ResultRecorder(writer, OutputFiles(results, objects), locations, urls)
     session_lock = SessionLock(SessionStore(database), settings.lease)

@@ -26,7 +26,7 @@ class RunProgress:
 
         A run is locked before the jobs of its steps. One that has ended takes no more of their ends.
         """
-        async with self._database.transaction() as connection:
+        async with self._carrier.transaction() as connection:
             runs = await lock_runs(connection, list_runs(ends))
             recorded, wake_ups = await self._end(connection, runs, ends)
         self._changes.notify(run.id for run, _ in runs)
@@ -37,7 +37,7 @@ class RunProgress:
 
         A run is light if nobody has locked it, and if no step of it runs for each of several elements.
         """
-        async with self._database.transaction() as connection:
+        async with self._carrier.transaction() as connection:
             locked = await lock_free_runs(connection, list_runs(ends))
             runs = [(run, now) for run, now in locked if max(step.total for step in run.state.values()) <= 1]
             light = {run.id for run, _ in runs}
@@ -60,7 +60,7 @@ class RunProgress:
 
     async def begin(self, run_id: UUID) -> Sequence[WakeUp]:
         """Begin a run that waits for its time. Return what to announce."""
-        async with self._database.transaction() as connection:
+        async with self._carrier.transaction() as connection:
             for locked, now in await lock_runs(connection, {run_id}):
                 run = await begin_run(connection, locked.id)
                 if run is not None:

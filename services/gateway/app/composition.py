@@ -11,6 +11,7 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.pipelines import Pipelines
 from common.runs.progress import RunCarrier
+from common.runs.tensor_files import TensorFiles
 from common.security.encryption import Encryptor
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
@@ -202,7 +203,8 @@ def compose_jobs(
         QueueLimitStore(database), settings.max_queued, settings.max_queued_per_model, settings.max_queued_bytes
     )
     keys = IdempotencyKeys(IdempotencyStore(database))
-    carrier, pipelines = RunCarrier(urls), Pipelines()
+    files = TensorFiles(database, connections.objects, settings.inline_input)
+    carrier, pipelines = RunCarrier(urls, files), Pipelines()
     return JobServices(
         authenticator=events.authenticator,
         store=store,
@@ -216,10 +218,10 @@ def compose_jobs(
             connections.workers,
             lookups,
             compose_large_inputs(settings, connections),
-            RunSubmitter(database, carrier, pipelines, wake_ups),
+            RunSubmitter(carrier, pipelines, wake_ups),
         ),
         canceler=Canceler(database, wake_ups, changes, urls, carrier),
-        retrier=Retrier(database, catalogue, wake_ups, changes, RunRetrier(database, carrier, pipelines)),
+        retrier=Retrier(database, catalogue, wake_ups, changes, RunRetrier(carrier, pipelines)),
         eraser=Eraser(database),
         waiters=connections.waiters,
         events=events,

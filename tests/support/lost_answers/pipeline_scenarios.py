@@ -53,7 +53,7 @@ OWN = [  # statements that only runs and pipelines need, in folders of others
     "list_versions",
     "lock_free_runs",
     "lock_runs",
-    "read_step",
+    "read_outputs",
     "record_start",
     "save_states",
     "use_key",
@@ -102,6 +102,7 @@ async def succeed(client: Client) -> None:
         await client.submit("chain", {"x": [[1.0], [2.0]]}, output=[8.0, 16.0]),
         await client.submit("chain", {"x": [[1.0]]}, output=[8.0], run_at=soon.isoformat()),
         await client.submit("single", LARGE),
+        await client.submit("chain", LARGE),
     ]
     for run in runs:
         await client.wait(run)

@@ -11,6 +11,7 @@ from common import tensors
 from common.jobs.new_job import NewJob
 from common.pipelines.references import parse_reference
 from common.pipelines.run_state import begin, encode
+from common.tensors import FileContent
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
 from services.gateway.jobs.schemas import RetryRule, SubmitJob
 from services.gateway.models.pipeline_store import PipelineKey, StoredPipeline
@@ -85,8 +86,8 @@ def find_run_errors(request: SubmitJob) -> list[FieldError]:
 def to_run(job: NewJob, request: SubmitJob, pipeline: RunnablePipeline) -> NewJob:
     """Return the run of a valid request. Raises Problem (422) for an input that cannot be divided."""
     for tensor in tensors.unpack(job.tensors):
-        if tensor.name in pipeline.divided and not isinstance(tensor.data, bytes):
-            text = "is too large, in a file or at a URL; a step runs for each of its elements, so send less, as data"
+        if tensor.name in pipeline.divided and not isinstance(tensor.data, bytes | FileContent):
+            text = "is at a URL or in a bucket; a step runs for each of its elements, so upload it as a file"
             raise invalid(FieldError(f"/inputs/{escape(tensor.name)}", text))
     return msgspec.structs.replace(
         mark_run(job, pipeline.model.version),

@@ -9,7 +9,7 @@ from common.jobs.cancel import LockedJob, lock_job
 from common.jobs.retry import retry_jobs
 from common.jobs.run import StepCount, begin_run, count_step_jobs, list_failed_steps, save_states
 from common.pipelines.run_state import RunState, StepStatus, decode, resume
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp
 from common.runs.pipelines import Pipelines
 from common.runs.progress import RunCarrier
@@ -23,8 +23,7 @@ class Refusal(NamedTuple):
 
 
 class RunRetrier:
-    def __init__(self, database: Database, carrier: RunCarrier, pipelines: Pipelines) -> None:
-        self._database = database
+    def __init__(self, carrier: RunCarrier, pipelines: Pipelines) -> None:
         self._carrier = carrier
         self._pipelines = pipelines
 
@@ -33,7 +32,7 @@ class RunRetrier:
 
         Return None if it has another status, or was erased.
         """
-        async with self._database.transaction() as connection:
+        async with self._carrier.transaction() as connection:
             found = await lock_job(connection, run, tenant)
             if found is None or found.job.status not in statuses or found.job.erased_at is not None:
                 return None

@@ -5,7 +5,7 @@ from common.jobs.new_job import JobFile, NewJob
 from common.jobs.run import lock_runs
 from common.jobs.submit import JobTimes
 from common.jobs.submit_run import add_runs, use_key
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.pipelines import Pipelines
 from common.runs.progress import Carried, RunCarrier
@@ -13,10 +13,7 @@ from common.telemetry.metrics import jobs_ended
 
 
 class RunSubmitter:
-    def __init__(
-        self, database: Database, carrier: RunCarrier, pipelines: Pipelines, wake_ups: WakeUpPublisher
-    ) -> None:
-        self._database = database
+    def __init__(self, carrier: RunCarrier, pipelines: Pipelines, wake_ups: WakeUpPublisher) -> None:
         self._carrier = carrier
         self._pipelines = pipelines
         self._wake_ups = wake_ups
@@ -26,10 +23,10 @@ class RunSubmitter:
 
         Return a file that it reads and that is gone, or None if its idempotency key is in use. Then nothing is added.
 
-        Raises LargeInputsLost if a sweeper has taken a large input.
+        Raises LargeInputsLost if a sweeper has taken a large input, and StoreUnavailable.
         """
         carried = None
-        async with self._database.transaction() as connection:
+        async with self._carrier.transaction() as connection:
             if gone := await lock_files(connection, [run]):
                 return gone[run.id]
             if not await use_key(connection, run):

@@ -11,14 +11,13 @@ from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
-from common.runs.progress import RunCarrier
-from common.views.job import JobUrls
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.result_writer import LARGE, ResultWriter
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import NotStored, Step
 from tests.integration.jobs import claim, look, new_end, submit
 from tests.integration.stores import Stores
+from tests.support.carrier import make_carrier
 from tests.support.recorded_wake_ups import RecordedWakeUps
 
 BIG = b"[" + b"1," * LARGE + b"1]"
@@ -44,7 +43,7 @@ async def hasty(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 @pytest.fixture
 def writer(hasty: Database) -> ResultWriter:
     changes = ChangePublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
-    runs = RunProgress(hasty, RunCarrier(JobUrls()), changes)
+    runs = RunProgress(hasty, make_carrier(hasty), changes)
     return ResultWriter(hasty, Stores(hasty).results, runs, RecordedWakeUps(), changes)
 
 

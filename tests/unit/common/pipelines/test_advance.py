@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from common.pipelines import advance
 from common.pipelines.advance import WINDOW
-from common.pipelines.run_state import RunState, StepState, StepStatus, begin, decode, encode, stop
+from common.pipelines.run_state import Place, RunState, StepState, StepStatus, begin, decode, encode, stop
 
 DIAMOND = {"read": [], "left": ["read"], "right": ["read"], "join": ["left", "right"]}
 
@@ -15,7 +15,7 @@ DIAMOND = {"read": [], "left": ["read"], "right": ["read"], "join": ["left", "ri
 def succeed(state: RunState, *steps: str) -> RunState:
     """Return the state after steps of one element have run."""
     for step in steps:
-        state = advance.note_made(advance.start(state, step, 1), step, range(1))
+        state = advance.note_made(advance.start(state, step, 1), step, 1, Place(1))
         state = advance.note_success(state, step, 1.0)
     return state
 
@@ -49,7 +49,7 @@ def test_each_element_gets_one_job_and_few_are_in_flight(total: int, ends: Seque
         wanted = advance.list_wanted(state["each"])
         made += wanted
         if wanted:
-            state = advance.note_made(state, "each", wanted)
+            state = advance.note_made(state, "each", wanted.stop, Place(wanted.stop))
         assert state["each"].in_flight <= WINDOW
         assert state["each"].in_flight or state["each"].done == total
     assert made == [*range(total)]

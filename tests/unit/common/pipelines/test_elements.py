@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from common import ids
 from common.pipelines.elements import (
-    START,
     InvalidElements,
     count_elements,
     gather,
     gather_nothing,
-    take_element,
-    take_window,
+    read_data,
+    split,
 )
 from common.tensors import SIZES, Datatype, FileContent, Signature, Tensor
 
@@ -38,56 +37,61 @@ def make_tensors(draw: Any) -> Tensor:
     return Tensor("x", datatype, shape, data)
 
 
-@given(make_tensors(), st.integers(1, 4))
-def test_what_is_taken_apart_is_joined_to_the_same(tensor: Tensor, window: int) -> None:
-    elements, cursor = take_window(tensor, START, window)
-    while cursor.element < count_elements(tensor.shape):
-        more, cursor = take_window(tensor, cursor, window)
+def split_all(tensor: Tensor) -> list[Tensor]:
+    return split(tensor, 0, count_elements(tensor.shape), 1_000_000)[0]
+
+
+@given(make_tensors(), st.integers(1, 4), st.integers(1, 20))
+def test_what_is_taken_apart_is_joined_to_the_same(tensor: Tensor, window: int, limit: int) -> None:
+    elements: list[Tensor] = []
+    offset = 0
+    while left := count_elements(tensor.shape) - len(elements):
+        more, offset = split(tensor, offset, min(left, window), limit)
+        assert more
+        assert sum(len(read_data(each)) for each in more[:-1]) < limit
         elements += more
-    assert elements == [take_element(tensor, index) for index in range(tensor.shape[0])]
+    assert elements == split_all(tensor)
     assert all(each.shape == [1, *tensor.shape[1:]] for each in elements)
-    assert take_window(tensor, cursor, window) == ([], cursor)
     if elements:
         assert gather(elements) == tensor
 
 
 def test_an_element_of_several_texts_has_them_all() -> None:
     tensor = Tensor("w", Datatype.BYTES, [2, 2], pack_bytes(b"a", b"", b"bc", b"def"))
-    assert take_element(tensor, 1) == Tensor("w", Datatype.BYTES, [1, 2], pack_bytes(b"bc", b"def"))
+    assert split_all(tensor)[1] == Tensor("w", Datatype.BYTES, [1, 2], pack_bytes(b"bc", b"def"))
 
 
-@pytest.mark.parametrize("index", [-1, 2])
-def test_there_is_no_element_beyond_the_first_axis(index: int) -> None:
-    with pytest.raises(IndexError, match=f"no element {index} in shape"):
-        take_element(Tensor("x", Datatype.UINT8, [2], b"ab"), index)
+def test_an_element_that_is_not_whole_is_left_out() -> None:
+    tensor = Tensor("x", Datatype.BYTES, [3], pack_bytes(b"a", b"bc", b"def")[:-1])
+    assert [each.data for each in split_all(tensor)] == [pack_bytes(b"a"), pack_bytes(b"bc")]
 
 
 @pytest.mark.parametrize(
     ("datatype", "data"),
     [
-        (Datatype.FP32, bytes(7)),
-        (Datatype.BYTES, pack_bytes(b"a")),
-        (Datatype.BYTES, pack_bytes(b"a") + b"\x00\x00"),
-        (Datatype.BYTES, pack_bytes(b"a", b"b")[:-1]),
+        (Datatype.FP32, bytes(3)),
+        (Datatype.BYTES, b""),
+        (Datatype.BYTES, b"\x00\x00"),
+        (Datatype.BYTES, pack_bytes(b"b")[:-1]),
     ],
 )
 def test_data_that_are_too_short_are_refused(datatype: Datatype, data: bytes) -> None:
     with pytest.raises(InvalidElements, match=f"the data end after {len(data)} bytes"):
-        take_window(Tensor("x", datatype, [2], data), START, 2)
+        split_all(Tensor("x", datatype, [2], data))
 
 
 def test_data_in_a_file_are_refused() -> None:
     tensor = Tensor("x", Datatype.BYTES, [1], FileContent(ids.new(), 0, 5))
-    with pytest.raises(InvalidElements, match="only data in a job"):
-        take_element(tensor, 0)
-    with pytest.raises(InvalidElements, match="only data in a job"):
+    with pytest.raises(InvalidElements, match="must be read first"):
+        split_all(tensor)
+    with pytest.raises(InvalidElements, match="must be read first"):
         gather([tensor])
 
 
 def test_a_scalar_has_no_elements() -> None:
     scalar = Tensor("x", Datatype.UINT8, [], b"a")
     with pytest.raises(InvalidElements, match=r"shape \[\] has no axis"):
-        take_element(scalar, 0)
+        split_all(scalar)
     with pytest.raises(InvalidElements, match=r"shape \[\] has no axis"):
         gather([scalar])
 
