@@ -70,7 +70,7 @@ async def test_a_run_is_one_trace_with_the_jobs_of_its_steps(
     }
     inputs = {"x": {"datatype": "FP32", "shape": [-1, -1]}}
     definition = {"inputs": inputs, "steps": steps, "outputs": {"y": "$last.y"}}
-    read(await api.http.put("/v1/pipelines/traced", json=definition), 201, dict)
+    assert (await api.http.put("/v1/pipelines/traced", json=definition)).is_success
     inbox, client = receiver.inbox(), TracedClient()
     job = await api.post(ECHO | {"model": "traced", "webhook": {"url": inbox.url}}, client.headers)
     assert job.trace_id == client.trace

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from common import ids
+from common import ids, tensors
 from common.pipelines.run_state import begin, decode
 from common.security.ssrf import AddressPolicy
+from common.tensors import FileContent
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.parse import SubmitContext, parse_job
 from services.gateway.jobs.runs.parse import NeedsPipeline, to_runnable
@@ -74,15 +75,14 @@ def test_what_a_pipeline_does_not_take_is_refused_with_advice() -> None:
     assert refused["/expires_in"] == "a pipeline does not take this; set `timeout`, in which the run must end"
 
 
-@pytest.mark.parametrize(("max_inline", "is_taken"), [(12, True), (11, True), (7, False)])
-def test_an_input_whose_elements_are_steps_must_be_in_the_row(max_inline: int, is_taken: bool) -> None:
-    """The other input goes to the object store first only if it is larger."""
-    inputs = {"x": [1.0] * 3, "rows": [[1.0, 2.0]]}
-    if is_taken:
-        assert parse(inputs=inputs, max_inline=max_inline).is_run
-        return
+def test_an_input_whose_elements_are_steps_may_be_a_file() -> None:
+    run = parse(inputs={"x": [1.0] * 3, "rows": [[1.0, 2.0]]}, max_inline=7)
+    assert isinstance({tensor.name: tensor.data for tensor in tensors.unpack(run.tensors)}["rows"], FileContent)
+
+
+def test_an_input_whose_elements_are_steps_may_not_be_at_a_url() -> None:
     with pytest.raises(Problem) as caught:
-        parse(inputs=inputs, max_inline=max_inline)
+        parse(inputs={"x": [1.0], "rows": {"url": "https://example.com/rows", "shape": [1, 2]}})
     assert [error.pointer for error in caught.value.errors] == ["/inputs/rows"]
 
 
