@@ -22,7 +22,8 @@ WEIGHTS = {
     "flaky": 2,
     "ocr": 1,
 }
-RUN_WEIGHTS = {"chain": 3, "each": 2, "fallback": 2, "broken": 2}  # the pipelines, among jobs
+# The pipelines, among jobs. `fallback` and `broken` are rare: what fails runs several times, and `faulty` has one slot.
+RUN_WEIGHTS = {"chain": 3, "each": 2, "fallback": 1, "broken": 1}
 DEFAULT_RETRY = {"max_attempts": 8, "initial_delay": 0.2, "max_delay": 2.0}
 
 
