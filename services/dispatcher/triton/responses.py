@@ -20,6 +20,7 @@ from services.dispatcher.triton.tensors import (
     Rendered,
     TooLarge,
     check_outputs,
+    complete_shapes,
     render_outputs,
 )
 
@@ -97,6 +98,7 @@ class ResponseCollector:
 
         Raises BadOutput if the model declares otherwise, and TooLarge beyond the bytes that are left.
         """
+        response = complete_shapes(response, self._model.outputs)
         check_outputs(response, self._model.outputs, complete=not self._model.decoupled)
         number = len(self._responses) if self._model.decoupled else -1
         left = self._max_outputs - self._rendered

@@ -67,6 +67,20 @@ class InlineLimit:
         return True
 
 
+def complete_shapes(tensors: Sequence[OutputTensor], declared: Sequence[Signature]) -> list[OutputTensor]:
+    """Return the tensors with the dimensions of 1 that their shapes lack at the end, to have as many as declared.
+
+    Triton passes on what a model returns. Its vLLM backend returns `num_input_tokens` without a dimension, and that of
+    TensorRT-LLM `text_output` without the second of two: see tests/support/models/README.md.
+    """
+    dimensions = {signature.name: len(signature.shape) for signature in declared}
+    completed = []
+    for tensor in tensors:
+        missing = dimensions.get(tensor.name, 0) - len(tensor.shape)
+        completed.append(tensor._replace(shape=[*tensor.shape, *[1] * missing]) if missing > 0 else tensor)
+    return completed
+
+
 def check_outputs(tensors: Sequence[OutputTensor], declared: Sequence[Signature], *, complete: bool) -> None:
     """Raise BadOutput unless each tensor matches its declaration. With `complete`, no output may be missing.
 

@@ -12,7 +12,7 @@ from common import ids
 from common.locations.location import Location
 from common.tensors import Datatype, Signature
 from common.views.outputs import PIECE, PIECE_BYTES, BadOutput, Output, OutputTensor, render_output
-from services.dispatcher.triton.tensors import InlineLimit, TooLarge, check_outputs, render_outputs
+from services.dispatcher.triton.tensors import InlineLimit, TooLarge, check_outputs, complete_shapes, render_outputs
 from tests.support.api.outputs import LIMIT, read_output, render
 
 WHOLE: list[tuple[Datatype, bytes, list[object]]] = [
@@ -190,6 +190,19 @@ def test_declared_outputs_pass_in_any_order() -> None:
 def test_outputs_that_differ_from_the_declaration_are_refused(tensor: OutputTensor, reason: str) -> None:
     with pytest.raises(BadOutput, match=reason):
         check_outputs([tensor, Z], DECLARED, complete=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "completed"), [([], [1, 1]), ([6], [6, 1]), ([3, 2], [3, 2]), ([3, 2, 1], [3, 2, 1])]
+)
+def test_only_dimensions_that_a_shape_lacks_are_added(shape: list[int], completed: list[int]) -> None:
+    (tensor,) = complete_shapes([OutputTensor("y", Datatype.FP32, shape, bytes(24))], DECLARED)
+    assert tensor.shape == completed
+
+
+def test_the_shape_of_an_output_that_is_not_declared_stays() -> None:
+    unknown = OutputTensor("x", Datatype.FP32, [], bytes(4))
+    assert complete_shapes([unknown], DECLARED) == [unknown]
 
 
 def test_a_missing_output_is_refused_by_name() -> None:
