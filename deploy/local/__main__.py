@@ -153,7 +153,7 @@ def migrate_schema(stack: Stack) -> None:
 def describe(stack: Stack) -> str:
     """Return what a person needs to use the stack."""
     problems = stack.triton.find_problems() if stack.dispatchers else {}
-    folders = [stack.settings.model_repository, *filter(None, [stack.settings.models])]
+    folders = [stack.settings.model_repository, *stack.settings.more_models]
     key = stack.environment["CHARONIA_BOOTSTRAP_KEY"]
     metrics = [f"{service.url}/metrics ({service.name})" for service in reversed(stack.services)]
     metrics += [f"{stack.triton.metrics_url} (triton)"] if stack.dispatchers else []

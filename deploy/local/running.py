@@ -12,6 +12,7 @@ from deploy.local.settings import COUNTS, PORTS, Settings
 
 FILE = "ports.json"
 FOLDERS = ("model_repository", "models")
+LANGUAGE = "language_models"
 
 
 def remember_ports(settings: Settings) -> None:
@@ -20,7 +21,7 @@ def remember_ports(settings: Settings) -> None:
     fresh = file.with_suffix(".new")  # renamed when complete
     ports = {name: getattr(settings, name) for name in (*PORTS, *COUNTS)}
     folders = {name: str(path.absolute()) for name in FOLDERS if (path := getattr(settings, name))}
-    fresh.write_text(json.dumps(ports | folders))
+    fresh.write_text(json.dumps(ports | folders | {LANGUAGE: settings.language_models}))
     fresh.rename(file)
 
 
@@ -37,4 +38,5 @@ def find_running(settings: Settings) -> Settings:
     found: dict[str, Any] = json.loads(file.read_text())
     folders = {name: Path(found[name]) for name in FOLDERS if name in found}
     remembered: dict[str, Any] = {name: found[name] for name in (*PORTS, *COUNTS)} | folders
+    remembered[LANGUAGE] = found.get(LANGUAGE, 0)
     return replace(settings, **remembered)

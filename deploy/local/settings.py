@@ -13,6 +13,7 @@ from deploy.local.processes.ports import first_free_block, free_block
 INSTANCES = 16  # of a service, at most: the default ports must not overlap
 PRIVATE_INSTANCES = 4  # the same, for a stack on free ports
 PASSED = ("CHARONIA_", "OTEL_", "AWS_", "AZURE_", "GOOGLE_")  # the last three have the object store's credentials
+LANGUAGE_MODELS = ROOT / "deploy" / "language_models"
 PATHS = ("stack_dir", "triton_venv", "model_repository")
 OPTIONAL_PATHS = ("models", "models_python")
 COUNTS = ("gateways", "dispatchers", "notifiers")
@@ -43,6 +44,8 @@ class Settings:
     """A folder of your own models. Triton serves them beside those of `MODEL_REPOSITORY`."""
     models_python: Path | None = None
     """A Python that runs the models in place of Triton's own, such as one that has PyTorch."""
+    language_models: int = 0
+    """1: Triton also serves `chat` and `embed`, real models that need no GPU. Their weights are downloaded once."""
     port_base: int = 0
     """For a second stack: all its ports are the first free ones from here on, and it has a data folder of its own."""
     gateways: int = 1
@@ -98,6 +101,7 @@ class Settings:
         for offset, name in enumerate(("rabbitmq_dist_port", "rabbitmq_epmd_port"), start=1):
             read[name] = _number(environ, name, read["rabbitmq_port"] + offset, 1, 65535)
         read["port_base"] = base
+        read["language_models"] = _number(environ, "language_models", 0, 0, 1)
         read["watch"] = _number(environ, "watch", 0, 0, 1) == 1
         passed = {key: value for key, value in environ.items() if key.startswith(PASSED)}
         return replace(defaults, **read, environment=passed)
@@ -118,6 +122,11 @@ class Settings:
         """Return the command of a target of the Makefile for this stack."""
         command = command_for(target, **values)
         return f"PORT_BASE={self.port_base} {command}" if self.port_base else command
+
+    @property
+    def more_models(self) -> list[Path]:
+        """The model repositories beside `model_repository`."""
+        return [*([LANGUAGE_MODELS] if self.language_models else []), *filter(None, [self.models])]
 
     @property
     def ports(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from deploy.local.processes.ports import HOST, require_free
 from deploy.local.running import forget_ports, remember_ports
 from deploy.local.servers.postgres import Postgres
 from deploy.local.servers.rabbitmq import RabbitMQ
-from deploy.local.servers.repositories import check_models
+from deploy.local.servers.repositories import check_language_models, check_models
 from deploy.local.servers.server import Server
 from deploy.local.servers.triton import Triton
 from deploy.local.services import (
@@ -23,7 +23,7 @@ from deploy.local.services import (
     migrate,
     repository_key,
 )
-from deploy.local.settings import Settings
+from deploy.local.settings import LANGUAGE_MODELS, Settings
 
 
 class Stack:
@@ -57,7 +57,7 @@ class Stack:
             settings.triton_http_port,
             settings.triton_metrics_port,
             settings.triton_venv,
-            more_models=[] if settings.models is None else [settings.models],
+            more_models=settings.more_models,
             models_python=settings.models_python,
             otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
             model_control=settings.model_control,
@@ -102,6 +102,8 @@ class Stack:
         try:
             forget_ports(self.settings.stack_dir)  # those of a stack that was killed
             check_models(self.settings.model_repository, self.settings.models)
+            if self.settings.language_models:
+                check_language_models(LANGUAGE_MODELS, [self.settings.model_repository, self.settings.models])
             require_free(self.settings.ports)
             self.start_servers()
             self.migrate()

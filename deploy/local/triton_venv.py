@@ -23,12 +23,17 @@ def make(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     directory.parent.mkdir(parents=True, exist_ok=True)
     run([sys.executable, "-m", "venv", str(directory)], timeout=120)
+    install(directory, REQUIREMENTS)
+    (directory / STAMP).write_text(_fingerprint())
+    open_to_others(directory)
+
+
+def install(directory: Path, requirements: Path) -> None:
+    """Install packages of a file with hashes into the environment, but not what they need; raise CommandFailed."""
     options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--root-user-action=ignore"]
     quiet = ["--disable-pip-version-check", "--quiet"]
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", *options, *quiet]
-    run([*pip, "-r", str(REQUIREMENTS)], timeout=600)
-    (directory / STAMP).write_text(_fingerprint())
-    open_to_others(directory)
+    run([*pip, "-r", str(requirements)], timeout=600)
 
 
 def _fingerprint() -> str:

@@ -13,7 +13,7 @@ from deploy.local.settings import COUNTS, OPTIONAL_PATHS, PASSED, PATHS, PORTS, 
 
 ALWAYS = ("PYTHON", "VENV", "TRITON_VENV")  # of every target, because most install first
 RUNNING = ("STACK_DIR", "PORT_BASE")  # which stack
-STACK = tuple(name.upper() for name in (*PATHS, *OPTIONAL_PATHS, *COUNTS, *PORTS, "port_base"))
+STACK = tuple(name.upper() for name in (*PATHS, *OPTIONAL_PATHS, *COUNTS, *PORTS, "language_models", "port_base"))
 INTERNAL = ("RUN", "STAMP")  # of the Makefile itself; a test sets them
 SERVING = ("up", "demo", "run")  # the targets that start services with the settings of who calls make
 PREFIX = "CHARONIA_"

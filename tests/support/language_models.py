@@ -1,6 +1,6 @@
 """The models that speak OpenAI's API in tests, and their inputs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ def ask(content: str, **more: object) -> dict[str, list[str]]:
     return {"request": [msgspec.json.encode(request).decode()]}
 
 
-def join_text(outputs: list[Mapping[str, object]], name: str = "text") -> str:
+def join_text(outputs: Sequence[Mapping[str, object]], name: str = "text") -> str:
     """Return the text of all responses of a job. `outputs` are its outputs as the API has them."""
     data = [each["data"] for each in outputs if each["name"] == name]
     return "".join(str(part) for each in data if isinstance(each, list) for part in each)

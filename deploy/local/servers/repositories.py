@@ -1,5 +1,6 @@
 """Checks the folders of models, before Triton reads them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from deploy.local.errors import InvalidSetting
@@ -36,6 +37,17 @@ def check_own(demo: Path, own: Path) -> None:
             f"{own} and {demo} both have a model {both[0]!r}: rename yours, or serve yours alone with "
             f"MODEL_REPOSITORY={own} instead of MODELS"
         )
+
+
+def check_language_models(repository: Path, others: Iterable[Path | None]) -> None:
+    """Raise InvalidSetting, which says what to do, unless Triton can serve this folder beside the others."""
+    if not repository.is_dir():  # in an installation from a bundle
+        raise InvalidSetting(f"LANGUAGE_MODELS is 1, but there is no {repository}: only a clone has these models")
+    for other in filter(None, others):
+        if both := sorted(list_names(repository) & list_names(other)):
+            raise InvalidSetting(
+                f"LANGUAGE_MODELS is 1, but {other} has a model {both[0]!r}, too: rename it, or leave the variable out"
+            )
 
 
 def list_names(repository: Path) -> set[str]:

@@ -44,6 +44,7 @@ ELSEWHERE = {
     ROOT / "docs" / "reference" / "python-client.md",  # signatures
     HOW_TO / "bring-your-own-model.md",
     HOW_TO / "generate-a-client.md",
+    HOW_TO / "language-models.md",
 }
 RECEIVERS = ("def receive(", "def is_genuine")  # tests/unit/docs runs them
 

@@ -120,7 +120,22 @@ def test_packages_of_ones_own_models_are_installed_with_the_numpy_of_triton() ->
     assert "'numpy<2' ${MODEL_PACKAGES}" in dockerfile
 
 
-def test_triton_loads_models_of_ones_own_when_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weights_of_language_models_are_in_the_image_only_if_asked_for() -> None:
+    service = read()["services"]["triton"]
+    assert [fill_in(each["LANGUAGE_MODELS"]) for each in (service["build"]["args"], service["environment"])] == [
+        "0",
+        "0",
+    ]
+    dockerfile = (COMPOSE / "triton.Dockerfile").read_text()
+    assert "ARG LANGUAGE_MODELS=0" in dockerfile
+    assert 'RUN [ "${LANGUAGE_MODELS}" != 1 ] || ' in dockerfile
+
+
+@pytest.mark.parametrize(("asked", "more"), [("0", []), ("1", ["--model-repository=/language-models"])])
+def test_triton_loads_models_of_ones_own_when_they_change(
+    monkeypatch: pytest.MonkeyPatch, asked: str, more: list[str]
+) -> None:
+    monkeypatch.setenv("LANGUAGE_MODELS", asked)
     started: list[list[str]] = []
     monkeypatch.setenv(triton.KEY, "secret")
     monkeypatch.setattr(Triton, "prepare", lambda self: None)
@@ -131,6 +146,7 @@ def test_triton_loads_models_of_ones_own_when_they_change(monkeypatch: pytest.Mo
     (argv,) = started
     assert [each for each in argv if each.startswith("--model-repository")] == [
         "--model-repository=/models",
+        *more,
         "--model-repository=/more-models",
     ]
     assert {"--model-control-mode=poll", "--repository-poll-secs=5"} <= set(argv)

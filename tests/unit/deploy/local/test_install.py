@@ -4,11 +4,12 @@ import io
 import sys
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deploy.local import helm, install, npm_packages, system
+from deploy.local import helm, install, language_models, npm_packages, system, triton_venv
 from deploy.local.errors import CommandFailed, MissingPrograms
 from deploy.local.install import Step, find_steps, run_steps
 from deploy.local.processes.command import run
@@ -75,7 +76,7 @@ def test_only_what_is_asked_for_is_installed(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(npm_packages, "DIRECTORY", tmp_path / "javascript")
     settings = Settings(triton_venv=tmp_path / "triton")
     assert [step.name for step in find_steps(settings, venv=ROOT / ".venv", stack=False)] == ["Python packages"]
-    debian, python, triton, program, packages = find_steps(settings, venv=ROOT / ".venv", tests=True)
+    debian, python, triton, language, program, packages = find_steps(settings, venv=ROOT / ".venv", tests=True)
     assert "rabbitmq-server" in debian.detail
     assert "prometheus" in debian.detail
     assert "chromium" in debian.detail
@@ -83,11 +84,29 @@ def test_only_what_is_asked_for_is_installed(monkeypatch: pytest.MonkeyPatch, tm
     assert "node-typescript" not in debian.detail
     assert python.detail == " into .venv"
     assert triton.detail == f" into {tmp_path / 'triton'}"
+    assert language.detail == f" into {tmp_path / 'triton'}, 150 MB"
     assert program.detail == f" into {tmp_path / 'helm'}"
     assert packages.detail == f" into {tmp_path / 'javascript'}"
-    assert not {program.name, packages.name} & {step.name for step in find_steps(settings, venv=ROOT / ".venv")}
+    usual = {step.name for step in find_steps(settings, venv=ROOT / ".venv")}
+    assert not {language.name, program.name, packages.name} & usual
+    asked = replace(settings, language_models=1)
+    assert {step.name for step in find_steps(asked, venv=ROOT / ".venv")} == {*usual, language.name}
     (checker,) = find_steps(settings, stack=False, checks=True)
     assert checker.detail == ": node-typescript"
+
+
+def test_the_language_models_are_installed_once_for_each_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed: list[Path] = []
+    monkeypatch.setattr(triton_venv, "install", lambda directory, requirements: installed.append(requirements))
+    monkeypatch.setattr(triton_venv, "is_complete", lambda directory: True)
+    assert not language_models.is_complete(tmp_path)
+    language_models.make(tmp_path)
+    assert installed == [language_models.REQUIREMENTS]
+    assert language_models.is_complete(tmp_path)
+    monkeypatch.setattr(triton_venv, "is_complete", lambda directory: False)  # Triton's own packages have changed
+    assert not language_models.is_complete(tmp_path)
 
 
 def test_the_command_charonia_runs_from_its_sources_whatever_the_folder_of_the_clone(tmp_path: Path) -> None:

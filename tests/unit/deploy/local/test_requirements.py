@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import helm, npm_packages, triton_venv
+from deploy.local import helm, language_models, npm_packages, triton_venv
 
-FILES = pytest.mark.parametrize("file", [triton_venv.REQUIREMENTS, helm.REQUIREMENTS], ids=lambda file: file.stem)
+FILES = pytest.mark.parametrize(
+    "file",
+    [triton_venv.REQUIREMENTS, language_models.REQUIREMENTS, helm.REQUIREMENTS],
+    ids=lambda file: file.stem,
+)
 
 
 @FILES

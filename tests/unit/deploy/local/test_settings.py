@@ -9,8 +9,8 @@ from deploy.local.processes import ports
 from deploy.local.processes.lock import Lock
 from deploy.local.processes.ports import require_free
 from deploy.local.running import find_running, forget_ports, remember_ports
-from deploy.local.servers.repositories import check_models
-from deploy.local.settings import ROOT, Settings
+from deploy.local.servers.repositories import check_language_models, check_models
+from deploy.local.settings import LANGUAGE_MODELS, ROOT, Settings
 
 BLOCK = 55  # ports of a stack
 
@@ -70,14 +70,15 @@ def test_a_command_finds_the_ports_of_the_stack_that_runs(tmp_path: Path) -> Non
     with pytest.raises(NotReady, match="start it with `make up`"):
         find_running(settings)
     models = tmp_path / "models"
-    remember_ports(Settings(stack_dir=tmp_path, gateway_port=7000, triton_http_port=7001, models=models))
+    there = Settings(stack_dir=tmp_path, gateway_port=7000, triton_http_port=7001, models=models, language_models=1)
+    remember_ports(there)
     with pytest.raises(NotReady):  # it was killed
         find_running(settings)
     lock = Lock(tmp_path)
     lock.acquire()
     found = find_running(settings)
     assert (found.gateway_port, found.triton_http_port, found.stack_dir) == (7000, 7001, tmp_path)
-    assert (found.models, found.model_repository) == (models, settings.model_repository)
+    assert (found.more_models, found.model_repository) == ([LANGUAGE_MODELS, models], settings.model_repository)
     lock.release()
     with pytest.raises(NotReady):
         find_running(settings)
@@ -92,6 +93,19 @@ def test_models_may_stand_beside_those_of_the_demo(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     check_models(Settings().model_repository, tmp_path)
     check_models(Settings().model_repository, None)
+
+
+def test_language_models_are_served_if_asked_for(tmp_path: Path) -> None:
+    assert Settings.load({}).more_models == []
+    assert Settings.load({"LANGUAGE_MODELS": "1"}).more_models == [LANGUAGE_MODELS]
+    with pytest.raises(InvalidSetting, match="LANGUAGE_MODELS is 'chat'; it must be a whole number from 0 to 1"):
+        Settings.load({"LANGUAGE_MODELS": "chat"})
+    check_language_models(LANGUAGE_MODELS, [Settings().model_repository, None])
+    (tmp_path / "chat").mkdir()
+    with pytest.raises(InvalidSetting, match=f"{tmp_path} has a model 'chat', too: rename it"):
+        check_language_models(LANGUAGE_MODELS, [Settings().model_repository, tmp_path])
+    with pytest.raises(InvalidSetting, match="only a clone has these models"):
+        check_language_models(tmp_path / "missing", [])
 
 
 @pytest.mark.parametrize("repositories", [("models", None), ("other", "models")])

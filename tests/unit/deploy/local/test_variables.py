@@ -48,7 +48,7 @@ def test_an_unknown_variable_is_named_with_the_nearest_one(given: str, target: s
     ("given", "targets"),
     [
         (["TENANT", "SCOPES", "MODEL", "NAME", "PORT_BASE"], ["key"]),
-        (["PORT_BASE", "MODELS", "WATCH", "CHARONIA_MAX_BODY", "OTEL_SDK_DISABLED"], ["up"]),
+        (["PORT_BASE", "MODELS", "LANGUAGE_MODELS", "WATCH", "CHARONIA_MAX_BODY", "OTEL_SDK_DISABLED"], ["up"]),
         (["SERVICE", "CHARONIA_LEASE", "AWS_REGION"], ["run"]),
         (["CHARONIA_ENCRYPTION_KEYS"], ["key"]),
         (["CHARONIA_DATABASE_URL"], ["migrate"]),

@@ -1,0 +1,142 @@
+"""The language models `chat` and `embed`, through ordinary jobs. They are real: their weights answer on a CPU."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from deploy.local.services import DEVELOPMENT_KEY
+from deploy.local.settings import ROOT
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
+from tests.support.api.api_client import Api, Job
+from tests.support.api.event_stream import read_events, stream_events
+from tests.support.guides import read_blocks, run_python
+from tests.support.language_models import ask, join_text
+from tests.support.stacks.language_stack import LanguageStack
+
+GUIDE = ROOT / "docs" / "how-to" / "language-models.md"
+QUESTION = "Name the capital of France."
+ENDLESS = ask("Count from 1 to 10000, one number a line.", max_tokens=4000, temperature=0)
+SENTENCES = ["A cat sits on the mat.", "A kitten rests on a rug.", "The stock market fell today."]
+
+
+@pytest.fixture(scope="module")
+def language(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    language = LanguageStack(stack, tmp_path_factory.mktemp("language"), {})
+    try:
+        with language:
+            yield language
+    finally:
+        language.postgres.delete()
+
+
+@pytest.fixture
+async def api(language: Stack) -> AsyncIterator[Api]:
+    async with open_client(language, DEVELOPMENT_KEY) as client:
+        yield client
+
+
+def outputs(job: Job) -> list[dict[str, Any]]:
+    assert job.status == "succeeded", job.error
+    found: list[dict[str, Any]] = msgspec.to_builtins(job.outputs)
+    return found
+
+
+async def say(api: Api, content: str, **more: object) -> str:
+    return join_text(outputs(await api.run("chat", ask(content, **more))))
+
+
+async def embed(api: Api, *texts: str) -> list[list[float]]:
+    job = await api.run("embed", {"text": [[text] for text in texts]})
+    (found,) = (each for each in outputs(job) if each["name"] == "embedding")
+    assert found["shape"] == [len(texts), 384]
+    data: list[float] = found["data"]
+    return [data[start : start + 384] for start in range(0, len(data), 384)]
+
+
+def multiply(one: list[float], other: list[float]) -> float:
+    """Return the cosine of two vectors of length 1."""
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+async def test_an_answer_is_streamed_and_ends_with_its_usage(api: Api) -> None:
+    job = await api.run("chat", ask(QUESTION, max_tokens=20, temperature=0))
+    text = join_text(outputs(job))
+    assert "Paris" in text
+    parts = [event.data["outputs"] for event in await read_events(api.http, job.id) if event.type == "job.output"]
+    assert len(parts) > 3
+    assert "".join(join_text(part) for part in parts) == text
+    assert [[each["name"] for each in part] for part in parts[:-1]] == [["text"]] * (len(parts) - 1)
+    ended = {each["name"]: each["data"][0] for each in parts[-1]}
+    assert (ended["text"], ended["finish_reason"]) == ("", "stop")
+    usage = msgspec.json.decode(ended["usage"])
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert usage["completion_tokens"] >= len(parts) - 1
+
+
+async def test_max_tokens_and_stop_strings_end_the_text(api: Api) -> None:
+    short = outputs(await api.run("chat", ask(QUESTION, max_tokens=3, temperature=0)))
+    (reason,) = (each["data"] for each in short if each["name"] == "finish_reason")
+    assert (len(join_text(short).split()), reason) == (3, ["length"])
+    whole = await say(api, QUESTION, max_tokens=20, temperature=0)
+    before, found, _ = whole.partition("Paris")
+    assert found
+    assert await say(api, QUESTION, max_tokens=20, temperature=0, stop="Paris") == before
+
+
+async def test_the_same_seed_gives_the_same_text(api: Api) -> None:
+    hot = {"max_tokens": 12, "temperature": 2}
+    first = await say(api, "Tell me a story.", seed=5, **hot)
+    assert await say(api, "Tell me a story.", seed=6, **hot) != first  # and it may be kept for what comes next
+    assert await say(api, "Tell me a story.", seed=5, **hot) == first
+
+
+async def test_a_cancel_stops_the_model(api: Api) -> None:
+    """One request runs at a time, and the endless one takes minutes. So the second shows that the first has stopped."""
+    job = await api.submit("chat", ENDLESS)
+    async for event in stream_events(api.http, job.id):
+        if event.type == "job.output":
+            break
+    assert (await api.http.post(f"/v1/jobs/{job.id}/cancel")).is_success
+    assert (await api.wait(job.id)).status == "canceled"
+    assert await say(api, QUESTION, max_tokens=1)
+
+
+async def test_what_chat_cannot_do_fails_the_job_and_is_named(api: Api) -> None:
+    refused = await api.run("chat", ask(QUESTION, tools=[{"type": "function"}]))
+    assert (refused.status, refused.attempt) == ("failed", 1)
+    assert refused.error is not None
+    assert refused.error.message == "INVALID_ARG: tools: this model cannot do that; leave it out"
+    long = (await api.run("chat", ask("word " * 5000))).error
+    assert long is not None
+    assert (long.code, long.retryable) == ("invalid_input", False)
+    assert "tokens; with the answer, 4096 are allowed: send fewer" in long.message
+
+
+async def test_similar_sentences_are_nearer(api: Api) -> None:
+    cat, kitten, market = await embed(api, *SENTENCES)
+    assert multiply(cat, cat) == pytest.approx(1, abs=1e-4)
+    assert multiply(cat, kitten) > 0.5 > 0.3 > multiply(cat, market)
+    (alone,) = await embed(api, SENTENCES[0])
+    assert alone == pytest.approx(cat, abs=1e-5)  # whatever is beside it
+
+
+async def test_tokens_of_a_text_are_counted_and_limited(api: Api) -> None:
+    job = await api.run("embed", {"text": [["hello"], ["hello world"]]})
+    (counts,) = (each["data"] for each in outputs(job) if each["name"] == "tokens")
+    assert counts == [3, 4]  # with the marks of beginning and end
+    error = (await api.run("embed", {"text": [["hello"], ["hi " * 300]]})).error
+    assert error is not None
+    assert (error.code, error.message) == (
+        "invalid_input",
+        "INVALID_ARG: text: has 302 tokens, and 256 are allowed: send a shorter text",
+    )
+
+
+def test_the_examples_of_the_guide_work(language: Stack, tmp_path: Path) -> None:
+    chat, embeddings = (run_python(language, tmp_path, block) for block in read_blocks(GUIDE, "python"))
+    assert "Paris" in chat
+    assert float(embeddings) > 0.5
