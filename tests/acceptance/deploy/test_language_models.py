@@ -139,4 +139,5 @@ async def test_tokens_of_a_text_are_counted_and_limited(api: Api) -> None:
 def test_the_examples_of_the_guide_work(language: Stack, tmp_path: Path) -> None:
     chat, embeddings = (run_python(language, tmp_path, block) for block in read_blocks(GUIDE, "python"))
     assert "Paris" in chat
+    assert "completion_tokens" not in chat  # of the usage, another output
     assert float(embeddings) > 0.5
