@@ -59,6 +59,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     parent: UUID | None = None  # the run of a step's job
     step: str | None = None  # the step's name in the pipeline
     step_index: int | None = None  # the element, from 0
+    request: bytes | None = None  # what it was translated from, as JSON; None: it came as a job
     run_state: bytes | None = None  # of a run, with which it begins, as JSON; None: it is no run
 
     @property
@@ -68,7 +69,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stored_bytes(self) -> int:
         """Return the bytes of the inputs in the database."""
-        return len(self.tensors) + len(self.parameters or b"") + len(self.metadata or b"")
+        return len(self.tensors) + sum(len(each or b"") for each in (self.parameters, self.metadata, self.request))
 
     @property
     def held_bytes(self) -> int:

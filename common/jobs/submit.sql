@@ -13,7 +13,7 @@ WITH given AS (
     :jobs.metadata::bytea[], :jobs.callback_url::text[], :jobs.callback_event_list::text[],
     :jobs.idempotency_key::text[], :jobs.fingerprint::bytea[], :jobs.batch_id::uuid[],
     :jobs.retain::double precision[], :jobs.input_bytes::integer[], :jobs.output_location::text[],
-    :jobs.input_file_list::text[]
+    :jobs.input_file_list::text[], :jobs.request::bytea[]
   ) AS t(
     id, tenant_id, model, version, priority,
     max_attempts, run_at, expires_in,
@@ -22,7 +22,7 @@ WITH given AS (
     metadata, callback_url, callback_event_list,
     key, fingerprint, batch_id,
     retain, input_bytes, output_location,
-    input_file_list
+    input_file_list, request
   )
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
@@ -41,12 +41,13 @@ WITH given AS (
 ), added AS (
   INSERT INTO live_jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, scheduled_at, expires_at,
                          timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes,
-                         tensors, parameters, metadata, callback_url, callback_events, output_location, input_files)
+                         tensors, parameters, metadata, callback_url, callback_events, output_location, input_files,
+                         request)
   SELECT id, tenant_id, model, version, priority, 'queued', max_attempts, due_at,
          CASE WHEN run_at > now() THEN run_at END, expires_at,
          timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes, tensors,
          parameters, metadata, callback_url, string_to_array(callback_event_list, ','), output_location,
-         string_to_array(input_file_list, ',')::uuid[]
+         string_to_array(input_file_list, ',')::uuid[], request
   FROM new
   RETURNING id, created_at, run_at, expires_at
 )

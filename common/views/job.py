@@ -161,6 +161,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The run that made the job for one of its steps; absent for other jobs."""
     step: str | msgspec.UnsetType = msgspec.UNSET
     """The name of that step; absent for other jobs."""
+    request: Object | msgspec.UnsetType = msgspec.UNSET
+    """The call that the job was translated from: its `endpoint`, and its `body` as it came.
+
+    Absent for a job that came as a job, once it is erased, and where it is not read, as `webhook_status`.
+    """
+    request_omitted: Literal["too_large"] | msgspec.UnsetType = msgspec.UNSET
+    """Why `request` is absent: it has more than 256 KiB."""
 
 
 class JobBody(msgspec.Struct, frozen=True):
@@ -248,8 +255,13 @@ def view_job(
     queue_position: int | None = None,
     waiting_for: WaitingFor | None = None,
     steps: dict[str, RunStep] | msgspec.UnsetType = msgspec.UNSET,
+    request: bytes | None = None,
+    has_large_request: bool = False,
 ) -> JobView:
-    """Return the view of a job. `outputs` are JSON; those of an erased job are gone. `webhook_status` may be unread."""
+    """Return the view of a job.
+
+    `outputs` and `request` are JSON; those of an erased job are gone. `webhook_status` may be unread.
+    """
     shown = ids.encode(ids.Kind.JOB, row.id)
     trace_id = tracing.trace_id(row.traceparent)
     error = None
@@ -283,6 +295,8 @@ def view_job(
         steps=steps,
         parent=msgspec.UNSET if row.parent is None else ids.encode(ids.Kind.JOB, row.parent),
         step=msgspec.UNSET if row.step is None else row.step,
+        request=msgspec.UNSET if request is None else msgspec.Raw(request),
+        request_omitted="too_large" if has_large_request and row.erased_at is None else msgspec.UNSET,
     )
 
 

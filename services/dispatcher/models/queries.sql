@@ -1,19 +1,19 @@
 -- name: save_models
--- Saves the models of one dispatcher ($13) with its session ($14), and that it lives. It does not add a version that is
+-- Saves the models of one dispatcher ($14) with its session ($15), and that it lives. It does not add a version that is
 -- not ready, because it may have been retired.
 WITH seen AS (
-  INSERT INTO dispatchers (worker) VALUES ($13) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+  INSERT INTO dispatchers (worker) VALUES ($14) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
 )
 INSERT INTO served_models AS served
   (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms, limited_by,
-   worker, session)
-SELECT t.*, $13, $14
+   settings, worker, session)
+SELECT t.*, $14, $15
 FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::integer[],
             $8::jsonb[], $9::jsonb[], $10::double precision[], $11::double precision[],
-            $12::text[])
+            $12::text[], $13::jsonb[])
   AS t(name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms,
-       limited_by)
-WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $13)
+       limited_by, settings)
+WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $14)
 ORDER BY t.name, t.version
 ON CONFLICT (name, version, worker) DO UPDATE
 SET session = excluded.session,
@@ -27,9 +27,10 @@ SET session = excluded.session,
     queue_ms = excluded.queue_ms,
     compute_ms = excluded.compute_ms,
     limited_by = excluded.limited_by,
+    settings = excluded.settings,
     described_at = CASE
-      WHEN (served.decoupled, served.max_batch_size, served.inputs, served.outputs)
-        = (excluded.decoupled, excluded.max_batch_size, excluded.inputs, excluded.outputs)
+      WHEN (served.decoupled, served.max_batch_size, served.inputs, served.outputs, served.settings)
+        = (excluded.decoupled, excluded.max_batch_size, excluded.inputs, excluded.outputs, excluded.settings)
       THEN served.described_at
       ELSE now()
     END,

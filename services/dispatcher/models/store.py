@@ -54,10 +54,11 @@ class ModelStore:
                 msgspec.json.encode(model.outputs).decode(),
                 *times.get((model.name, model.version), (None, None)),
                 limits.get(model.name),
+                msgspec.json.encode(model.settings).decode(),
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 12), self._worker, self._read_session())
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 13), self._worker, self._read_session())
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         """Replace this dispatcher's reasons why models do not run."""

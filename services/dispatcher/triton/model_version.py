@@ -1,6 +1,6 @@
 """What a version of a model declares. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -8,10 +8,19 @@ import msgspec
 from common.tensors import Datatype, Signature
 
 REFERENCE = "charonia.reference"  # the parameter that names the inputs of which a model takes URLs
+PREFIX = "charonia."  # of the parameters that are published with a model
+BACKEND = "backend"  # the setting with the name of its backend
+# Characters. Gateways read the settings of all models about once a second. A longer value is cut, so that whoever reads
+# it sees that it is too long.
+MAX_SETTING = 32 * 1024
+MAX_SETTINGS = 64 * 1024
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
-    """What a ready version of a model declares. Shapes include the batch dimension."""
+    """What a ready version of a model declares. Shapes include the batch dimension.
+
+    `settings` are the parameters of its config.pbtxt that begin with PREFIX, and its BACKEND.
+    """
 
     name: str
     version: str
@@ -20,6 +29,7 @@ class ModelVersion(msgspec.Struct, frozen=True):
     instances: int
     inputs: list[Signature]
     outputs: list[Signature]
+    settings: Mapping[str, str] = {}
 
     @property
     def takes_references(self) -> bool:
@@ -39,7 +49,23 @@ def read_version(name: str, version: str, metadata: Any, config: Any) -> ModelVe
         instances=sum(group.count for group in config.instance_group) or 1,  # an ensemble has none
         inputs=[read_signature(tensor, optional, references) for tensor in metadata.inputs],
         outputs=[read_signature(tensor) for tensor in metadata.outputs],
+        settings=read_settings(config),
     )
+
+
+def read_settings(config: Any) -> dict[str, str]:
+    """Return the settings of a model's configuration, in the order of their names, at most MAX_SETTINGS characters.
+
+    A value is cut after one character more than MAX_SETTING. PostgreSQL takes no NUL in JSON, so it is replaced.
+    """
+    found = {BACKEND: config.backend or config.platform} if config.backend or config.platform else {}
+    left = MAX_SETTINGS
+    for name in sorted(name for name in config.parameters if name.startswith(PREFIX)):
+        value = config.parameters[name].string_value[: MAX_SETTING + 1].replace("\0", "\ufffd")
+        left -= len(name) + len(value)
+        if left >= 0:
+            found[name.replace("\0", "\ufffd")] = value
+    return found
 
 
 def read_references(config: Any) -> list[str]:

@@ -1,8 +1,9 @@
 -- name: find_job
 -- Returns a tenant's ($2) job ($1) with the size of its outputs and the status of its webhooks. Outputs over $3 bytes are
--- left out; their size is known without reading them.
+-- left out; their size is known without reading them. So is a request over $3 bytes.
 SELECT
-  j.*, (SELECT outputs FROM jobs WHERE id = j.id AND j.outputs_size <= $3::integer) AS outputs,
+  j.*, (SELECT request FROM jobs WHERE id = j.id AND j.request_size <= $3 AND j.erased_at IS NULL) AS request,
+  (SELECT outputs FROM jobs WHERE id = j.id AND j.outputs_size <= $3::integer) AS outputs,
   CASE
     WHEN d.failed > 0 THEN 'failed'
     WHEN d.pending > 0 THEN 'pending'

@@ -100,6 +100,8 @@ async def show_job(services: JobServices, found: FoundJob) -> JobView:
         queue_position=found.queue_position,
         waiting_for=await services.waits.explain(found.row, found.queue_position),
         steps=await services.runs.view_steps(found.row),
+        request=found.request,
+        has_large_request=found.request is None and found.request_size is not None,
     )
 
 

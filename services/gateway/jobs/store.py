@@ -64,7 +64,10 @@ class ElementJob(NamedTuple):
 
 
 class FoundJob(NamedTuple):
-    """A job. Outputs over LARGE bytes are not read; only `outputs_size` says that there are some."""
+    """A job. Outputs over LARGE bytes are not read; only `outputs_size` says that there are some.
+
+    `request` is what the job was translated from, as JSON. It is not read either if it has more than LARGE bytes.
+    """
 
     row: Job
     outputs: bytes | None
@@ -72,6 +75,8 @@ class FoundJob(NamedTuple):
     queue_position: int | None
     erased: bool
     outputs_size: int | None = None
+    request: bytes | None = None
+    request_size: int | None = None
 
 
 class FoundInputs(NamedTuple):
@@ -110,6 +115,8 @@ class JobStore:
             position,
             erased=record["erased_at"] is not None,
             outputs_size=record["outputs_size"],
+            request=record["request"],
+            request_size=record["request_size"],
         )
 
     async def has_job(self, job_id: UUID, tenant_id: UUID) -> bool:

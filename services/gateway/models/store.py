@@ -1,6 +1,6 @@
 """The SQL statements about models, one function each."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -23,7 +23,8 @@ class ModelVersion(msgspec.Struct, frozen=True):
     """A row of the catalogue; shapes include the batch dimension.
 
     No Triton has ever served a version that is not `declared`, so its inputs are unknown. `reason` says why a version
-    does not run; None: it runs, or no dispatcher knows.
+    does not run; None: it runs, or no dispatcher knows. `settings` are the parameters `charonia.…` of its config.pbtxt,
+    and its `backend`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ModelVersion(msgspec.Struct, frozen=True):
     paused: bool = False
     declared: bool = True
     reason: str | None = None
+    settings: Mapping[str, str] = {}
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,4 +115,5 @@ class ModelStore:
 
 def read_model(record: asyncpg.Record) -> ModelVersion:
     signatures = {name: msgspec.json.decode(record[name], type=list[Signature]) for name in ("inputs", "outputs")}
-    return ModelVersion(**{**record, **signatures})
+    settings = msgspec.json.decode(record["settings"], type=dict[str, str])
+    return ModelVersion(**{**record, **signatures, "settings": settings})

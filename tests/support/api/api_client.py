@@ -98,6 +98,8 @@ class Job(Strict, frozen=True):
     urls: Urls
     outputs_omitted: Literal["in_lists", "too_large", "erased"] | None = None  # why they are null
     outputs_url: str | None = None  # replaces outputs in a list, and large outputs in a webhook
+    request: dict[str, object] | None = None  # that the job was translated from
+    request_omitted: Literal["too_large"] | None = None
     kind: Literal["pipeline"] | None = None  # only of a run, with its steps
     steps: dict[str, RunStep] | None = None
     parent: str | None = None  # only of a step's job

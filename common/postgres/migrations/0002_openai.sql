@@ -1,0 +1,31 @@
+-- compatible with: 1
+--
+-- What models say of themselves, and the requests of jobs that another protocol was translated from.
+
+-- Of config.pbtxt: the parameters whose names begin with `charonia.`, and the `backend`. Texts by name.
+ALTER TABLE served_models ADD COLUMN settings jsonb NOT NULL DEFAULT '{}';
+
+-- The request that the job was translated from, as JSON: services/gateway/openai/calls/request.py. NULL: it came as a job.
+-- It is erased with the payload. A gateway of the release before leaves it when it erases a job; nobody shows it after that.
+ALTER TABLE jobs ADD COLUMN request bytea COMPRESSION lz4;
+
+CREATE OR REPLACE VIEW served_now AS
+SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch_size, s.instances, s.slots, s.inputs,
+       s.outputs, s.queue_ms, s.compute_ms, s.limited_by, s.described_at, s.missing_since, s.updated_at, d.seen_at,
+       coalesce(d.is_alive AND s.updated_at > now() - interval '30 seconds', false) AS is_alive, s.settings
+FROM served_models s
+LEFT JOIN dispatchers_now d ON d.worker = s.worker;
+
+CREATE OR REPLACE VIEW models AS
+SELECT DISTINCT ON (name, version) name, version, is_ready AS ready, decoupled, max_batch_size, inputs, outputs, settings
+FROM (SELECT *, ready AND is_alive AS is_ready FROM served_now) served
+ORDER BY name, version, is_ready DESC, described_at DESC, worker;
+
+CREATE OR REPLACE VIEW job_facts AS
+SELECT
+  id, generation, tenant_id, batch_id, model, version, priority, status, attempt, max_attempts, claim, interruptions, probation, input_bytes,
+  created_at, run_at, scheduled_at, started_at, finished_at, ended_xid, expires_at, erased_at, lease_until, worker, session,
+  timeout, initial_delay, max_delay, fallback_model, retain, error_code, error_message, error_retryable, inference_ms,
+  traceparent, metadata, octet_length(tensors) AS tensors_size, octet_length(outputs) AS outputs_size,
+  callback_url IS NOT NULL AS has_callback, parent, step, step_index, run_state, octet_length(request) AS request_size
+FROM jobs;
