@@ -7,16 +7,18 @@ import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.gateway.http.problems import MEDIA_TYPE, PROTOCOL, RETRY_SECONDS, ProblemBody, ProtocolError, quote_path
+from services.gateway.http.error_shapes import PROTOCOL_SHAPES, ErrorShapes, find_shape
+from services.gateway.http.problems import MEDIA_TYPE, RETRY_SECONDS, Problem, ProblemBody, quote_path
 
 STATUS = HTTPStatus.SERVICE_UNAVAILABLE
 DETAIL = "shutting down; the outcome of this request is unknown"
 
 
-def render_answer(path: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+def render_answer(path: str, shapes: ErrorShapes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """Return the body and the headers of the answer to a request that is given up."""
-    if path.startswith(PROTOCOL):
-        body, media_type = msgspec.json.encode(ProtocolError(DETAIL)), "application/json"
+    if (shape := find_shape(shapes, path)) is not None:
+        _, error = shape(Problem(STATUS, "unavailable", DETAIL))
+        body, media_type = msgspec.json.encode(error), "application/json"
     else:
         problem = ProblemBody(
             type="urn:charonia:problem:unavailable",
@@ -50,8 +52,9 @@ class DrainMiddleware:
     A kept connection would be closed by the server, perhaps just as the client sends a request over it.
     """
 
-    def __init__(self, app: ASGIApp, state: DrainState) -> None:
+    def __init__(self, app: ASGIApp, state: DrainState, shapes: ErrorShapes = PROTOCOL_SHAPES) -> None:
         self._app = app
+        self._shapes = shapes
         self._state = state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,6 +73,6 @@ class DrainMiddleware:
         except asyncio.CancelledError:  # the grace period is over; uvicorn would answer 500
             if not self._state.draining or started or scope["type"] != ScopeType.HTTP:
                 raise
-            body, headers = render_answer(scope["path"])
+            body, headers = render_answer(scope["path"], self._shapes)
             await answer({"type": "http.response.start", "status": STATUS, "headers": headers})
             await answer({"type": "http.response.body", "body": body, "more_body": False})

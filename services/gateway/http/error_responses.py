@@ -12,17 +12,16 @@ from litestar.routes import HTTPRoute
 from common.errors import SecretUnreadable, Unavailable
 from common.telemetry.logs import Log
 from common.token_bucket import TokenBucket
+from services.gateway.http.error_shapes import PROTOCOL_SHAPES, STATE, find_shape
 from services.gateway.http.methods import list_methods
 from services.gateway.http.parameters import list_aliases
 from services.gateway.http.problems import (
     LATER,
     MAX_TEXT,
     MEDIA_TYPE,
-    PROTOCOL,
     FieldError,
     Problem,
     ProblemBody,
-    ProtocolError,
     invalid,
     name_type,
     quote_path,
@@ -42,8 +41,10 @@ log = Log("http")
 
 def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
     log_refusal(request, problem)
-    if request.url.path.startswith(PROTOCOL):
-        return answer_protocol(problem)
+    shapes = request.app.state.get(STATE, PROTOCOL_SHAPES)
+    if (shape := find_shape(shapes, request.url.path)) is not None:
+        status, error = shape(problem)
+        return Response(error, status_code=status, headers=problem.headers)
     body = ProblemBody(
         type=name_type(problem),
         title=problem.status.phrase,
@@ -61,14 +62,6 @@ def log_refusal(request: Connection, problem: Problem) -> None:
         scope = request.scope
         what = {"method": scope.get("method"), "route": scope.get("path_template"), "status": int(problem.status)}
         log.info("request.refused", **what, code=problem.code, **identify_caller(request))
-
-
-def answer_protocol(problem: Problem) -> Response[ProtocolError]:
-    """Answer like Triton, whose clients show only the text."""
-    status = problem.status
-    if status is HTTPStatus.UNPROCESSABLE_ENTITY:
-        status = HTTPStatus.BAD_REQUEST
-    return Response(ProtocolError(problem.detail), status_code=status, headers=problem.headers)
 
 
 def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:

@@ -75,9 +75,9 @@ class Workers:
 
     def close(self) -> None:
         """Kill the processes: nothing of theirs is kept, and a hung one would never end."""
-        for worker in multiprocessing.active_children():
-            worker.kill()
         if self._pool is not None:
+            for worker in list((self._pool._processes or {}).values()):  # no method has them
+                worker.kill()
             self._pool.shutdown(wait=False)
             self._pool = None
 

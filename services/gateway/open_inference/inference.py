@@ -81,8 +81,8 @@ class Inference:
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
         return row
 
-    async def await_result(self, row: Job, key: Key, receive: Any) -> FoundJob:
-        """Return the job once it has succeeded. When the client disconnects first, cancel the job.
+    async def await_result(self, row: Job, key: Key, receive: Any, *, cancels: bool = True) -> FoundJob:
+        """Return the job once it has succeeded. When the client disconnects first, cancel the job if `cancels`.
 
         `receive` is that of ASGI, after the body was read.
 
@@ -90,7 +90,7 @@ class Inference:
         """
         job_id = ids.encode(ids.Kind.JOB, row.id)
         try:
-            await self._wait(row, key, receive)
+            await self._wait(row, key, receive, cancels)
             found = await self.store.find_job(row.id, row.tenant_id)
         except Unavailable as error:
             log.warning("job.wait_failed", **job_log_fields(row), error=error)
@@ -106,17 +106,18 @@ class Inference:
             raise explain_failure(found.row, job_id)
         return found
 
-    async def _wait(self, row: Job, key: Key, receive: Any) -> None:
+    async def _wait(self, row: Job, key: Key, receive: Any, cancels: bool) -> None:
         """Return at the end of the job or of the wait. Raises Problem for a client that left, or too many waiters."""
         try:
             if not await while_connected(receive, self._waiters.wait(row.id, key, self._seconds)):
                 log.info("job.client_disconnected", **job_log_fields(row))
                 raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client disconnected")
         except Problem:
-            await self._cancel(row)
+            if cancels:
+                await self.cancel(row)
             raise
 
-    async def _cancel(self, row: Job) -> None:
+    async def cancel(self, row: Job) -> None:
         """Cancel the job, because nobody waits for its result."""
         with suppress(Problem):  # the job has ended
             try:

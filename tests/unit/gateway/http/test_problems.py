@@ -102,7 +102,8 @@ def test_a_problem_shows_three_mistakes_and_carries_all() -> None:
     assert len(problem.errors) == 5
 
 
-REQUEST = cast("Any", SimpleNamespace(url=SimpleNamespace(path="/v1/jobs"), scope={}, method="PUT"))
+APP = SimpleNamespace(state={})
+REQUEST = cast("Any", SimpleNamespace(url=SimpleNamespace(path="/v1/jobs"), scope={}, method="PUT", app=APP))
 
 
 def test_a_client_that_leaves_is_no_fault_of_ours() -> None:
