@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from litestar import Litestar, Router
+from litestar.datastructures import State
 from litestar.routes import WebSocketRoute
 from litestar.types import ASGIApp
 
@@ -20,6 +21,7 @@ from services.gateway.http.bodies import ApiRequest
 from services.gateway.http.cross_origin import allow_origins
 from services.gateway.http.draining import DrainMiddleware, DrainState
 from services.gateway.http.error_responses import HANDLERS
+from services.gateway.http.error_shapes import PROTOCOL_SHAPES, STATE, ErrorShapes
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLimitsMiddleware
 from services.gateway.http.limits.response_budget import ResponseBudget
 from services.gateway.http.limits.response_limits import ResponseLimitsMiddleware
@@ -32,6 +34,9 @@ from services.gateway.http.worker_processes import LARGE
 from services.gateway.jobs import router as jobs
 from services.gateway.models import routes as models
 from services.gateway.open_inference import router as open_inference
+from services.gateway.openai import problems as openai_problems
+from services.gateway.openai import router as openai
+from services.gateway.openai.rate_limit_headers import OpenAIHeadersMiddleware
 from services.gateway.openapi import document
 from services.gateway.pipelines import routes as pipelines
 from services.gateway.reports.stats import routes as stats
@@ -39,6 +44,9 @@ from services.gateway.reports.traces import routes as traces
 from services.gateway.reports.usage import routes as usage
 from services.gateway.settings import GatewaySettings
 from services.gateway.webhooks import router as webhooks
+
+# The forms of errors that are no problem documents.
+SHAPES: ErrorShapes = {**PROTOCOL_SHAPES, openai_problems.PREFIX: openai_problems.shape_error}
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     asgi = HeadMiddleware(asgi)
     asgi = BodyLimitsMiddleware(asgi, budget, deadlines)
     asgi = ResponseLimitsMiddleware(asgi, ResponseBudget(settings.max_responses_bytes))
-    asgi = DrainMiddleware(asgi, drain)
+    asgi = DrainMiddleware(asgi, drain, SHAPES)
     asgi = TelemetryMiddleware(asgi)
     return Gateway(app, asgi, drain, deadlines)
 
@@ -95,10 +103,19 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
         route_handlers=[open_inference.make_router(services.inference)],
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator)],
     )
+    openai_api = Router(
+        openai_problems.PREFIX,
+        route_handlers=[openai.make_router(services.openai, settings.max_body)],
+        middleware=[
+            OpenAIHeadersMiddleware,
+            lambda app: AuthenticationMiddleware(app, authenticator, check_parameters),
+        ],
+    )
     return Litestar(
         route_handlers=[
             api,
             protocol,
+            openai_api,
             console.router,
             welcome.router,
             health.make_router(services.readiness, shows_metrics=not settings.metrics_port),
@@ -108,6 +125,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
         before_request=answer_options,
         cors_config=allow_origins(settings.cors_origins),
         exception_handlers=HANDLERS,
+        state=State({STATE: SHAPES}),
         request_max_body_size=settings.max_body,
         logging_config=None,  # logging is configured already
         openapi_config=document.make_config(),

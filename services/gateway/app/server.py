@@ -36,6 +36,8 @@ from services.gateway.events.waiters import Waiters
 from services.gateway.http.limits.write_timeout import make_protocols
 from services.gateway.http.worker_processes import Workers
 from services.gateway.open_inference import parse
+from services.gateway.openai.chat import translation
+from services.gateway.openai.templates import limits
 from services.gateway.settings import GatewaySettings
 
 STARTUP_SECONDS = 30.0  # for the database to answer, and to take the first key
@@ -65,9 +67,12 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     feed = EventFeed(FeedStore(database), waiters, settings.heartbeat)
     await subscribe_to_changes(consumer, process, partial(handle_change, waiters, keys, feed.note_change))
     workers = Workers(preload=[parse.__name__])
+    template_workers = Workers(1, limits.POOL_SECONDS, preload=[translation.__name__])
     objects = ObjectStore(settings.store_url, public_endpoint=settings.store_public_endpoint)
     buckets, wake_ups = Buckets(BUCKET_SECONDS), WakeUpPublisher(publisher)
-    connections = Connections(database, publisher, wake_ups, waiters, feed, keys, workers, objects, buckets)
+    connections = Connections(
+        database, publisher, wake_ups, waiters, feed, keys, workers, template_workers, objects, buckets
+    )
     gateway = build(settings, connections)
     await database.retry(STARTUP_SECONDS, partial(prepare_database, settings, database))
     server = make_server(settings, gateway)
@@ -93,6 +98,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         await run_until_stopped(loops, stopping, partial(stop, settings, gateway, connections, server, serving))
     finally:
         workers.close()
+        template_workers.close()
         objects.close()
         buckets.close()
         await database.close()

@@ -48,7 +48,7 @@ async def build_unconnected() -> Litestar:
         feed = EventFeed(FeedStore(database), waiters, settings.heartbeat)
         wake_ups = WakeUpPublisher(publisher)
         keys = KeyCache(KeyStore(database))
-        tasks = waiters, feed, keys, Workers(), ObjectStore(STORE), Buckets(1.0)
+        tasks = waiters, feed, keys, Workers(), Workers(), ObjectStore(STORE), Buckets(1.0)
         return build(settings, Connections(database, publisher, wake_ups, *tasks)).app
 
 

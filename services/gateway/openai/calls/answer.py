@@ -1,0 +1,52 @@
+"""Awaits the job of a request, and returns what its model has written."""
+
+from services.gateway.http.limits.response_limits import find_response_lease
+from services.gateway.http.problems import Problem
+from services.gateway.jobs.outputs import load_outputs
+from services.gateway.jobs.store import FoundJob
+from services.gateway.open_inference.inference import Inference
+from services.gateway.openai.calls.outputs import OutputReader
+from services.gateway.openai.calls.submission import Call, Caller
+from services.gateway.openai.kinds.pieces import Outputs, Transcript, UnreadableOutput, read_piece
+from services.gateway.openai.problems import NO_RETRY, unreadable
+
+
+class Answers:
+    """Waits for jobs, and reads their outputs."""
+
+    def __init__(self, inference: Inference, reader: OutputReader) -> None:
+        self.inference = inference
+        self.reader = reader
+
+    async def read(self, request: Caller, found: FoundJob) -> list[Outputs]:
+        """Return the outputs of a job that has succeeded, of each response. Raises Problem (410, 500, 503)."""
+        found = await load_outputs(request, self.inference.store, found)
+        lease = find_response_lease(request.scope)
+        return await self.reader.read(found.row.tenant_id, found.outputs or b"[]", lease)
+
+    async def wait(self, request: Caller, call: Call) -> list[Outputs]:
+        """Return the outputs of a request's job once it has succeeded.
+
+        A job without an idempotency key is canceled when its client leaves, or when nobody may wait any longer: nobody
+        can come back for the answer. Raises Problem for every other end of the job or of the wait.
+        """
+        try:
+            found = await self.inference.await_result(call.row, request.user, request.receive, cancels=not call.is_kept)
+            return await self.read(request, found)
+        except Problem as problem:
+            if problem.code == "infer_timeout" and not call.is_kept:
+                await self.inference.cancel(call.row)
+            if not call.is_kept or problem.code not in ("infer_timeout", "unavailable"):
+                problem.headers |= NO_RETRY  # another request would be another job; this one had its retries
+            problem.headers |= call.headers
+            raise
+
+
+def join(responses: list[Outputs]) -> tuple[str, Transcript]:
+    """Return the whole text of a model's responses. Raises Problem (500) for outputs of another form."""
+    transcript, parts = Transcript(), []
+    try:
+        parts = [transcript.add(read_piece(each)) for each in responses]
+    except UnreadableOutput as error:
+        raise unreadable(error) from error
+    return "".join([*parts, transcript.end()]), transcript

@@ -1,0 +1,73 @@
+"""What a model is asked to write, whichever call asked for it, and what a kind of model takes of it. Pure."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from common.tensors import Datatype
+from services.gateway.http.problems import FieldError
+from services.gateway.models.store import ModelVersion
+
+MAX_TOKENS = 4096  # of an answer, if neither the request nor the model's configuration says how many
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to generate: after a `prompt`, or as the next of `messages`, which are as OpenAI has them.
+
+    `others` are further parameters that only some models take, by OpenAI's names. Parameters that are None have the
+    model's own default.
+    """
+
+    prompt: str | None = None
+    messages: Sequence[Mapping[str, Any]] | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: Sequence[str] = ()
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    stream: bool = False
+    others: Mapping[str, Any] = {}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the sampling parameters that the request has, by OpenAI's names."""
+        values = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "stop": list(self.stop) or None,
+            "seed": self.seed,
+            "frequency_penalty": self.frequency_penalty,
+            "presence_penalty": self.presence_penalty,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+Inputs: TypeAlias = dict[str, Any]  # as a submitted job has them
+
+
+class Kind(NamedTuple):
+    """A kind of model that generates text.
+
+    `makes_prompts`: the model takes one text, so that messages need a template. `inputs` and `outputs` are those that
+    it must have; other inputs must be optional. `refuse` returns what a model cannot do of a request. `translate`
+    returns the inputs; the prompt is rendered already.
+    """
+
+    makes_prompts: bool
+    inputs: Mapping[str, Datatype]
+    outputs: Mapping[str, Datatype]
+    refuse: Callable[[Generation, ModelVersion], list[FieldError]]
+    translate: Callable[[Generation, ModelVersion], Inputs]
+
+
+def list_inputs(model: ModelVersion) -> frozenset[str]:
+    return frozenset(signature.name for signature in model.inputs)
+
+
+def refuse_others(generation: Generation, taken: Collection[str] = ()) -> list[FieldError]:
+    """Return an error for each further parameter that a model does not take."""
+    text = "this model cannot do this; leave the parameter out, or use a model that can"
+    return [FieldError(f"/{name}", text) for name in generation.others if name not in taken]

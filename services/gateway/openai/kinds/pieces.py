@@ -1,0 +1,129 @@
+"""What models have written: pieces of a text, and what they say of it. Pure.
+
+The outputs of all kinds differ by name, so none of this needs to know the kind.
+"""
+
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+Outputs = Mapping[str, Sequence[Any]]  # the elements by output: bytes, or numbers
+
+TEXTS = ("text_output", "text")
+NO_REASON = ("", "None", "null")  # vLLM writes the first two until the end of a text
+REASONS = {"abort": "stop", "error": "stop"}  # of vLLM, which OpenAI does not have
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How many tokens a request took."""
+
+    prompt_tokens: int
+    """Tokens of the prompt."""
+    completion_tokens: int
+    """Tokens of the answer."""
+    total_tokens: int
+    """Both together."""
+
+
+class UsageJson(msgspec.Struct, frozen=True):
+    """`usage` as a model writes it. It may have more."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One response of a model. Tokens are those of this piece, except if `is_total`."""
+
+    text: bytes
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    is_total: bool = False
+    tool_calls: Sequence[Any] = ()
+
+
+class UnreadableOutput(Exception):
+    """A model's outputs are not those of its kind."""
+
+
+def read_piece(outputs: Outputs) -> Piece:
+    """Return what a response says. Raises UnreadableOutput."""
+    found = [outputs[name] for name in TEXTS if name in outputs]
+    if not found:
+        given = ", ".join(outputs) or "none"
+        raise UnreadableOutput(f"the model returned no output 'text_output' or 'text'; it returned {given}")
+    text = b"".join(found[0])
+    reason = read_text(outputs, "finish_reason")
+    calls = read_json(outputs, "tool_calls", list[Any]) or ()
+    usage = read_json(outputs, "usage", UsageJson)
+    if usage is not None:
+        return Piece(text, read_reason(reason), usage.prompt_tokens, usage.completion_tokens, True, calls)
+    prompt, completion = outputs.get("num_input_tokens"), outputs.get("num_output_tokens")
+    return Piece(
+        text,
+        read_reason(reason),
+        int(prompt[0]) if prompt else None,
+        sum(map(int, completion)) if completion else None,
+        tool_calls=calls,
+    )
+
+
+def read_text(outputs: Outputs, name: str) -> str:
+    elements = outputs.get(name) or (b"",)
+    return bytes(elements[0]).decode(errors="replace")
+
+
+def read_json(outputs: Outputs, name: str, kind: Any) -> Any:
+    text = read_text(outputs, name)
+    if not text or text == "null":
+        return None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnreadableOutput(f"the output '{name}' of the model is not what it should be: {error}") from error
+
+
+def read_reason(text: str) -> str | None:
+    return None if text in NO_REASON else REASONS.get(text, text)
+
+
+class Transcript:
+    """The pieces of an answer so far. A character may begin in one piece and end in the next."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._reason: str | None = None
+        self._prompt_tokens: int | None = None
+        self._completion_tokens: int | None = None
+        self.tool_calls: list[Any] = []
+
+    def add(self, piece: Piece) -> str:
+        """Take a piece, and return the text that is new."""
+        self._reason = piece.finish_reason or self._reason
+        if piece.prompt_tokens is not None:
+            self._prompt_tokens = piece.prompt_tokens
+        if piece.completion_tokens is not None:
+            before = 0 if piece.is_total or self._completion_tokens is None else self._completion_tokens
+            self._completion_tokens = before + piece.completion_tokens
+        self.tool_calls += piece.tool_calls
+        return self._decoder.decode(piece.text)
+
+    def end(self) -> str:
+        """Return what is left of the text: a replacement for the first bytes of a character without the rest."""
+        return self._decoder.decode(b"", final=True)
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the text ended, as far as the model said so."""
+        return self._reason or ("tool_calls" if self.tool_calls else "stop")
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens, if the model told both numbers."""
+        if self._prompt_tokens is None or self._completion_tokens is None:
+            return None
+        total = self._prompt_tokens + self._completion_tokens
+        return Usage(self._prompt_tokens, self._completion_tokens, total)

@@ -1,0 +1,1 @@
+"""Which models speak OpenAI's API, and how."""
