@@ -7,6 +7,7 @@ from services.gateway.jobs.store import FoundJob
 from services.gateway.open_inference.inference import Inference
 from services.gateway.openai.calls.outputs import OutputReader
 from services.gateway.openai.calls.submission import Call, Caller
+from services.gateway.openai.calls.translation import Shown
 from services.gateway.openai.kinds.pieces import Outputs, Transcript, UnreadableOutput, read_piece
 from services.gateway.openai.problems import NO_RETRY, unreadable
 
@@ -42,9 +43,9 @@ class Answers:
             raise
 
 
-def join(responses: list[Outputs]) -> tuple[str, Transcript]:
+def join(responses: list[Outputs], shown: Shown) -> tuple[str, Transcript]:
     """Return the whole text of a model's responses. Raises Problem (500) for outputs of another form."""
-    transcript, parts = Transcript(), []
+    transcript, parts = Transcript(shown.stop, shown.max_tokens), []
     try:
         parts = [transcript.add(read_piece(each)) for each in responses]
     except UnreadableOutput as error:

@@ -14,6 +14,11 @@ Stop = str | Annotated[list[str], Meta(max_length=16)]
 AnyObject = dict[str, Any]
 
 
+def list_stops(stop: Stop | None) -> list[str]:
+    """Return the texts of `stop`, which may be one text."""
+    return [stop] if isinstance(stop, str) else stop or []
+
+
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to stream."""
 

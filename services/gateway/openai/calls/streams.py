@@ -26,6 +26,7 @@ from services.gateway.open_inference.inference import explain_failure, still_run
 from services.gateway.openai.calls.answer import Answers
 from services.gateway.openai.calls.restarts import Diverged, SentText
 from services.gateway.openai.calls.submission import Call, Caller
+from services.gateway.openai.calls.translation import Shown
 from services.gateway.openai.kinds.pieces import Outputs, Transcript, UnreadableOutput, read_piece
 from services.gateway.openai.problems import shape_error, unreadable
 
@@ -105,7 +106,7 @@ class Streams:
     async def _follow(self, request: Caller, call: Call, writer: ChunkWriter) -> AsyncGenerator[bytes, None]:
         """Yield the chunks of a job until it has succeeded. Raises Problem for every other end."""
         lease = find_response_lease(request.scope)
-        progress = Progress(writer.write_text)
+        progress = Progress(call.shown, writer.write_text)
         following = self._history.follow(call.row.id, request.user, lease, START)
         has_ended = False
         async with aclosing(until_revoked(self._authenticator, request, following)) as events:
@@ -148,18 +149,22 @@ class Streams:
 class Progress:
     """What a stream has sent, and what the model says of it."""
 
-    def __init__(self, write_text: Callable[[str], bytes]) -> None:
-        self.transcript = Transcript()
+    def __init__(self, shown: Shown, write_text: Callable[[str], bytes]) -> None:
+        self._shown = shown
+        self.transcript = self._begin()
         self.has_pieces = False
         self._write_text = write_text
         self._sent = SentText()
         self._claim = ""
 
+    def _begin(self) -> Transcript:
+        return Transcript(self._shown.stop, self._shown.max_tokens)
+
     def add(self, event: Event, outputs: Outputs) -> bytes:
         """Return the chunk of a response, or nothing. Raises Problem if a new attempt writes another text."""
         claim, _, _ = event.id.partition(".")
         if self.has_pieces and claim != self._claim:
-            self.transcript = Transcript()
+            self.transcript = self._begin()
             self._sent.begin_again()
         self._claim, self.has_pieces = claim, True
         return self.take(outputs)

@@ -1,6 +1,6 @@
 """What the translations of all calls share: a request of OpenAI becomes a job that remembers it. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -39,6 +39,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     stream: bool = False
     include_usage: bool = False
+    stop: Sequence[str] = ()
+    max_tokens: int | None = None
     prefix: str = ""  # of the text: the prompt, if it is to be echoed
     is_base64: bool = False  # of embeddings
     texts: int = 1  # to embed

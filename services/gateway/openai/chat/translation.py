@@ -8,7 +8,7 @@ import msgspec
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError
 from services.gateway.jobs.parse import SubmitContext
-from services.gateway.openai.calls.parameters import StreamOptions
+from services.gateway.openai.calls.parameters import Stop, StreamOptions, list_stops
 from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import NeedsWorker, Shown, Translated, build, check_abilities, read_model
 from services.gateway.openai.chat.schemas import ChatMessage, ChatRequest
@@ -55,6 +55,9 @@ class Repeated(msgspec.Struct, frozen=True):
     """What the answer to a repeated request needs of it."""
 
     model: str
+    stop: Stop | None = None
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -66,7 +69,13 @@ def reshow(body: bytes) -> Shown:
 
 def show(request: ChatRequest | Repeated) -> Shown:
     usage = request.stream_options is not None and bool(request.stream_options.include_usage)
-    return Shown(model=request.model, stream=bool(request.stream), include_usage=usage)
+    return Shown(
+        model=request.model,
+        stream=bool(request.stream),
+        include_usage=usage,
+        stop=list_stops(request.stop),
+        max_tokens=request.max_completion_tokens or request.max_tokens,
+    )
 
 
 def translate(body: bytes, context: SubmitContext, in_worker: bool) -> Translated:
@@ -114,7 +123,7 @@ def to_generation(request: ChatRequest, speaker: Speaker) -> Generation:
         max_tokens=most,
         temperature=request.temperature,
         top_p=request.top_p,
-        stop=[request.stop] if isinstance(request.stop, str) else request.stop or (),
+        stop=list_stops(request.stop),
         seed=request.seed,
         frequency_penalty=request.frequency_penalty,
         presence_penalty=request.presence_penalty,

@@ -8,7 +8,7 @@ import msgspec
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError
 from services.gateway.jobs.parse import SubmitContext
-from services.gateway.openai.calls.parameters import StreamOptions
+from services.gateway.openai.calls.parameters import Stop, StreamOptions, list_stops
 from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import Shown, Translated, build, check_abilities, read_model
 from services.gateway.openai.completions.schemas import CompletionRequest
@@ -24,6 +24,8 @@ class Repeated(msgspec.Struct, frozen=True):
 
     model: str
     prompt: Any = ""
+    stop: Stop | None = None
+    max_tokens: int | None = None
     echo: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -37,7 +39,14 @@ def reshow(body: bytes) -> Shown:
 def show(request: CompletionRequest | Repeated) -> Shown:
     usage = request.stream_options is not None and bool(request.stream_options.include_usage)
     prefix = read_prompt(request.prompt) if request.echo else ""
-    return Shown(model=request.model, stream=bool(request.stream), include_usage=usage, prefix=prefix or "")
+    return Shown(
+        model=request.model,
+        stream=bool(request.stream),
+        include_usage=usage,
+        stop=list_stops(request.stop),
+        max_tokens=request.max_tokens or DEFAULT_TOKENS,
+        prefix=prefix or "",
+    )
 
 
 def translate(body: bytes, context: SubmitContext, in_worker: bool) -> Translated:
@@ -88,7 +97,7 @@ def to_generation(request: CompletionRequest) -> Generation:
         max_tokens=request.max_tokens or DEFAULT_TOKENS,
         temperature=request.temperature,
         top_p=request.top_p,
-        stop=[request.stop] if isinstance(request.stop, str) else request.stop or (),
+        stop=list_stops(request.stop),
         seed=request.seed,
         frequency_penalty=request.frequency_penalty,
         presence_penalty=request.presence_penalty,

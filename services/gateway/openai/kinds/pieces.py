@@ -39,6 +39,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     text: bytes
     finish_reason: str | None = None
+    tells_reason: bool = False  # or that there is none yet
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     is_total: bool = False
@@ -59,15 +60,15 @@ def read_piece(outputs: Outputs) -> Piece:
     reason = read_text(outputs, "finish_reason")
     calls = read_json(outputs, "tool_calls", list[Any]) or ()
     usage = read_json(outputs, "usage", UsageJson)
+    piece = Piece(text, read_reason(reason), "finish_reason" in outputs, tool_calls=calls)
     if usage is not None:
-        return Piece(text, read_reason(reason), usage.prompt_tokens, usage.completion_tokens, True, calls)
+        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "is_total": True}
+        return msgspec.structs.replace(piece, **tokens)
     prompt, completion = outputs.get("num_input_tokens"), outputs.get("num_output_tokens")
-    return Piece(
-        text,
-        read_reason(reason),
-        int(prompt[0]) if prompt else None,
-        sum(map(int, completion)) if completion else None,
-        tool_calls=calls,
+    return msgspec.structs.replace(
+        piece,
+        prompt_tokens=int(prompt[0]) if prompt else None,
+        completion_tokens=sum(map(int, completion)) if completion else None,
     )
 
 
@@ -91,9 +92,17 @@ def read_reason(text: str) -> str | None:
 
 
 class Transcript:
-    """The pieces of an answer so far. A character may begin in one piece and end in the next."""
+    """The pieces of an answer so far. A character may begin in one piece and end in the next.
 
-    def __init__(self) -> None:
+    Some models end a text with the stop text, and do not say why it ends. So the end is held back until it is known.
+    """
+
+    def __init__(self, stop: Sequence[str] = (), max_tokens: int | None = None) -> None:
+        """`stop` are texts that the answer must not end with. `max_tokens` is what the request allows."""
+        self._stop = [each for each in stop if each]
+        self._max_tokens = max_tokens
+        self._holds = max(map(len, self._stop), default=0)
+        self._held = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._reason: str | None = None
         self._prompt_tokens: int | None = None
@@ -109,16 +118,30 @@ class Transcript:
             before = 0 if piece.is_total or self._completion_tokens is None else self._completion_tokens
             self._completion_tokens = before + piece.completion_tokens
         self.tool_calls += piece.tool_calls
-        return self._decoder.decode(piece.text)
+        text = self._held + self._decoder.decode(piece.text)
+        known = len(text) if piece.tells_reason else max(0, len(text) - self._holds)
+        self._held = text[known:]
+        return text[:known]
 
     def end(self) -> str:
-        """Return what is left of the text: a replacement for the first bytes of a character without the rest."""
-        return self._decoder.decode(b"", final=True)
+        """Return what is left of the text. It may end with a replacement for a character without its last bytes."""
+        text, self._held = self._held + self._decoder.decode(b"", final=True), ""
+        if self._reason is None:
+            for stop in self._stop:
+                if text.endswith(stop):
+                    self._reason = "stop"
+                    return text.removesuffix(stop)
+        return text
 
     @property
     def finish_reason(self) -> str:
-        """Why the text ended, as far as the model said so."""
-        return self._reason or ("tool_calls" if self.tool_calls else "stop")
+        """Why the text ended, as far as the model says so, or its tokens show it."""
+        if self._reason is not None:
+            return self._reason
+        if self.tool_calls:
+            return "tool_calls"
+        used, most = self._completion_tokens, self._max_tokens
+        return "length" if used is not None and most is not None and used >= most else "stop"
 
     @property
     def usage(self) -> Usage | None:

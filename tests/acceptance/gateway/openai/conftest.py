@@ -1,0 +1,52 @@
+"""A stack with models that speak OpenAI's API, and OpenAI's own clients of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+import httpx
+import openai
+import pytest
+
+from deploy.local.services import DEVELOPMENT_KEY
+from deploy.local.settings import Settings
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import ENVIRONMENT
+from tests.support.api.api_client import Api
+from tests.support.database.checks import add_checks
+from tests.support.language_models import STUBS
+from tests.support.stacks.broker_connection import wait_for_broker
+
+
+@pytest.fixture(scope="package")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    settings = Settings.private(tmp_path_factory.mktemp("openai"))
+    # A failed attempt is repeated at once, so that tests see what a stream does then.
+    stack = Stack(replace(settings, environment=ENVIRONMENT, model_repository=STUBS, model_control="explicit"))
+    try:
+        with stack:
+            asyncio.run(add_checks(stack.postgres.url))
+            wait_for_broker(*stack.gateways)
+            yield stack
+    finally:
+        stack.postgres.delete()
+
+
+@pytest.fixture(scope="package")
+async def api(stack: Stack) -> AsyncIterator[Api]:
+    """A client of Charonia's own API."""
+    headers = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
+    async with httpx.AsyncClient(base_url=stack.url, headers=headers, timeout=45) as http:
+        yield Api(http)
+
+
+@pytest.fixture(scope="package")
+def base_url(stack: Stack) -> str:
+    return f"{stack.url}/openai/v1"
+
+
+@pytest.fixture(scope="package")
+async def client(base_url: str) -> AsyncIterator[openai.AsyncOpenAI]:
+    """OpenAI's client, which repeats nothing."""
+    async with openai.AsyncOpenAI(base_url=base_url, api_key=DEVELOPMENT_KEY, max_retries=0, timeout=30) as opened:
+        yield opened
