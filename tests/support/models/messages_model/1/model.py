@@ -1,7 +1,7 @@
 """Says the last message word by word; a tool that is offered is called with the text. See ../../README.md.
 
-`$slow` in the text makes each word take 0.1 s. `$fail` fails the attempt after the first word. `$split` says a character
-of three bytes in two pieces. `$request` says the request itself.
+`$slow` in the text makes each word take 0.1 s. `$fail` fails the attempt after the first word. `$split` says a
+character of three bytes in two pieces. `$request` says the request itself.
 """
 
 import json
