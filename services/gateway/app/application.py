@@ -67,6 +67,7 @@ def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     sockets = [route.path_format for route in app.routes if isinstance(route, WebSocketRoute)]
     # Around Litestar, to see requests that match no route; the last is the outermost.
     asgi: ASGIApp = RateLimitHeadersMiddleware(app)
+    asgi = OpenAIHeadersMiddleware(asgi)
     asgi = UnknownSocketMiddleware(asgi, sockets)
     asgi = HeadMiddleware(asgi)
     asgi = BodyLimitsMiddleware(asgi, budget, deadlines)
@@ -106,10 +107,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
     openai_api = Router(
         openai_problems.PREFIX,
         route_handlers=[openai.make_router(services.openai, settings.max_body)],
-        middleware=[
-            OpenAIHeadersMiddleware,
-            lambda app: AuthenticationMiddleware(app, authenticator, check_parameters),
-        ],
+        middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
     )
     return Litestar(
         route_handlers=[

@@ -1,8 +1,10 @@
-"""OpenAI's rate-limit headers, beside those of the draft, on every answer to a key with a limit."""
+"""OpenAI's rate-limit headers, beside those of the draft, on every answer of its API to a key with a limit."""
 
+from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.auth.rate_limits import PERMIT, Permit
+from services.gateway.openai.problems import PREFIX
 
 
 def list_headers(permit: Permit) -> dict[str, str]:
@@ -15,7 +17,7 @@ def list_headers(permit: Permit) -> dict[str, str]:
 
 
 class OpenAIHeadersMiddleware:
-    """Adds the headers to answers, errors too."""
+    """Adds the headers to answers, errors too: so it stands around the application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -28,4 +30,5 @@ class OpenAIHeadersMiddleware:
                 message["headers"] = [*message["headers"], *own]
             await send(message)
 
-        await self._app(scope, receive, add_headers)
+        is_ours = scope["type"] == ScopeType.HTTP and scope["path"].startswith(PREFIX)
+        await self._app(scope, receive, add_headers if is_ours else send)

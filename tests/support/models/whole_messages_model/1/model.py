@@ -15,5 +15,6 @@ def _answer(request):
     asked = json.loads(pb_utils.get_input_tensor_by_name(request, "request").as_numpy()[0])
     said = asked["messages"][-1]["content"]
     if "$refuse" in said:
-        return pb_utils.InferenceResponse(error=pb_utils.TritonError("refused", pb_utils.TritonError.INVALID_ARG))
+        error = pb_utils.TritonError("INVALID_ARG: refused", pb_utils.TritonError.INVALID_ARG)
+        return pb_utils.InferenceResponse(error=error)
     return pb_utils.InferenceResponse([pb_utils.Tensor("text", np.array([said.encode()], np.object_))])
