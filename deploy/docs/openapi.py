@@ -52,6 +52,10 @@ GROUPS: dict[str, Callable[[Call], bool]] = {
     "all under `/v1`": lambda call: call.is_under("/v1"),
     "those under `/v1` with an id or a name in the path": lambda call: call.is_under("/v1") and call.names_object,
     "those under `/v1` with a body": lambda call: call.is_under("/v1") and "requestBody" in call.operation,
+    "those under `/openai/v1`": lambda call: call.is_under("/openai/v1"),
+    "those under `/openai/v1` with a body": lambda call: (
+        call.is_under("/openai/v1") and "requestBody" in call.operation
+    ),
     "those under `/v2` that need a key": lambda call: call.is_under("/v2") and call.needs_key,
 }
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.http.welcome import WELCOME
+from services.gateway.openapi import openai_examples
 from services.gateway.openapi.job_examples import (
     BATCH,
     BATCH_PROBLEM,
@@ -96,6 +97,7 @@ ANSWERS: dict[str, Any] = {
     "retry_job 202": QUEUED | {"model": "work_small"},
     "cancel_job 202": JOB | STARTED | UNREAD | {"status": "canceling"},
     "list_dead_letters 200": {"items": [FAILED | UNREAD], "next_cursor": None},
+    **openai_examples.ANSWERS,
     "Welcome": msgspec.to_builtins(WELCOME),
     "readyz 200": {"status": "ok", "checks": {"database": "ok", "broker": "ok"}},
     "create_webhook 201": WEBHOOK | SECRET,

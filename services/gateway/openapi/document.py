@@ -30,6 +30,12 @@ from services.gateway.models import schemas as model_schemas
 from services.gateway.open_inference import responses
 from services.gateway.open_inference import schemas as protocol_schemas
 from services.gateway.open_inference.requests import InferRequest
+from services.gateway.openai import problems as openai_problems
+from services.gateway.openai.calls import parameters
+from services.gateway.openai.chat import schemas as chat_schemas
+from services.gateway.openai.completions import schemas as completion_schemas
+from services.gateway.openai.embeddings import schemas as embedding_schemas
+from services.gateway.openai.models import schemas as openai_model_schemas
 from services.gateway.openapi.answer_examples import ANSWERS
 from services.gateway.openapi.descriptions import describe_fields
 from services.gateway.openapi.examples import REQUESTS
@@ -65,6 +71,12 @@ SCHEMA_MODULES = (
     welcome,
     responses,
     protocol_schemas,
+    openai_problems,
+    openai_model_schemas,
+    chat_schemas,
+    completion_schemas,
+    embedding_schemas,
+    parameters,
     health,
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput, PipelineDefinition, StepDefinition, InputDefinition, RetryOptions}
@@ -90,6 +102,7 @@ TAGS = {
     "Keys": "API keys of your tenant.",
     "Usage": "What you used, and your jobs in numbers.",
     "Audit log": "Who changed what.",
+    "OpenAI": "The API of OpenAI, for programs that are made for it.",
     "Open Inference Protocol": "The protocol of Triton, for clients that are made for it.",
     "Operations": "The state of the gateway.",
     "Webhook events": "What Charonia sends to your receivers.",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from services.gateway.openapi import openai_examples
+
 HOOK = "https://example.com/hook"
 INFER: dict[str, Any] = {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
 PIPELINE: dict[str, Any] = {
@@ -70,6 +72,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "rotate_webhook": {"with an hour of grace": {"grace_period": 3600}},
     "rotate_webhook_secret": {"with an hour of grace": {"grace_period": 3600}},
     "recover_webhook": {"a day": {"since": "2026-01-01T00:00:00.000Z", "until": "2026-01-02T00:00:00.000Z"}},
+    **openai_examples.REQUESTS,
     "infer": {"one tensor": INFER},
     "infer_version": {"one tensor": INFER},
 }

@@ -29,6 +29,10 @@ JOB_LINES = describe_lines(BATCH_ITEM, "The elements of that list, one in each l
 RESULT_LINES = describe_lines({"$ref": "#/components/schemas/BatchResult"}, "One BatchResult in each line.")
 STREAM = {"type": "string", "description": "Server-sent events. The `data` of each is an EventItem without its `id`."}
 FEED = {"type": "string", "description": "Server-sent events. The `data` of each is the body of its webhooks."}
+CHUNKS = {
+    "type": "string",
+    "description": "Server-sent events in OpenAI's form. The last has the data `[DONE]`.",
+}
 RAW_TENSORS = {
     "type": "string",
     "format": "binary",
@@ -42,6 +46,11 @@ INFER_BODY = {
     "required": True,
 }
 FILE = {"type": "string", "format": "binary", "description": "The bytes of the file, of any media type."}
+OPENAI_BODIES = {
+    "create_chat_completion": "ChatRequest",
+    "create_completion": "CompletionRequest",
+    "create_embeddings": "EmbeddingRequest",
+}
 BODIES: dict[str, Any] = {
     "submit_job": {"content": {"application/json": {"schema": JOB}}, "required": True},
     "submit_batch": {
@@ -65,6 +74,10 @@ BODIES: dict[str, Any] = {
         },
         "required": True,
     },
+    **{
+        call: {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}}, "required": True}
+        for call, kind in OPENAI_BODIES.items()
+    },
     "infer": INFER_BODY,
     "infer_version": INFER_BODY,
 }
@@ -78,6 +91,7 @@ OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
     },
     "get_trace": {PLAIN_TEXT: {"schema": {"type": "string", "description": "The spans in columns, one a line."}}},
     "download_file": {"*/*": {"schema": FILE}},
+    **{call: {EVENT_STREAM: {"schema": CHUNKS}} for call in ("create_chat_completion", "create_completion")},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 from services.gateway.http.telemetry import UNTRACED
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
+from services.gateway.openai.problems import PREFIX as OPENAI
 
 TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -19,6 +20,10 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Replayed": ("`true` if the `Idempotency-Key` was used before", TEXT),
     "Preference-Applied": ("`wait=N`, if the job ended within it; N is 60 if more was asked for", TEXT),
     "X-Charonia-Job": ("The job's id", TEXT),
+    "x-should-retry": ("`false`: a repeated request would not help, which OpenAI's clients obey", TEXT),
+    "x-ratelimit-limit-requests": ("A key's rate limit in requests a second", COUNT),
+    "x-ratelimit-remaining-requests": ("What is left of it", COUNT),
+    "x-ratelimit-reset-requests": ("Seconds until it is full again, such as `0.500s`", TEXT),
     "Content-Encoding": ("Chosen from `Accept-Encoding`", TEXT),
     JSON_LENGTH_HEADER: ("Bytes of JSON, where raw tensors follow it", COUNT),
     "Cache-Control": ("`no-cache` on a stream, `no-store` on a redirect", TEXT),
@@ -44,6 +49,9 @@ OF_FILE = (
     "Cross-Origin-Resource-Policy",
 )
 INFER = ("X-Charonia-Job", "Location")  # once there is a job
+# OpenAI's calls: on the answers of a job, and on all answers to a limited key.
+OPENAI_JOB = ("X-Charonia-Job", "Idempotency-Replayed")
+OPENAI_LIMITED = tuple(f"x-ratelimit-{each}-requests" for each in ("limit", "remaining", "reset"))
 BY_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}
 BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("submit_job", "200"): (*CREATED, "Preference-Applied", *OF_STREAM),
@@ -63,6 +71,14 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("list_events", "200"): OF_STREAM,
     ("list_feed", "200"): OF_STREAM,
     **{
+        (call, status): OPENAI_JOB
+        + (OF_STREAM if status == "200" and call != "create_embeddings" else ())
+        + (("x-should-retry",) if status != "200" else ())
+        + (("Retry-After",) if status == "409" else ())
+        for call in ("create_chat_completion", "create_completion", "create_embeddings")
+        for status in ("200", "400", "404", "408", "409", "410", "500", "503", "504")
+    },
+    **{
         (call, status): INFER + (("Content-Encoding", JSON_LENGTH_HEADER) if status == "200" else ())
         for call in ("infer", "infer_version")
         for status in ("200", "400", "404", "408", "409", "410", "500", "503", "504")
@@ -76,7 +92,8 @@ def add_headers(path: str, operation: dict[str, Any]) -> None:
     for status, answer in operation["responses"].items():
         names = BY_CALL.get((operation["operationId"], status), ()) + (() if path in UNTRACED else OF_TRACED)
         if has_key:
-            names = (*names, *BY_STATUS.get(status, ()), *(OF_LIMITED if status != "401" else ()))
+            limited = OF_LIMITED + (OPENAI_LIMITED if path.startswith(OPENAI) else ())
+            names = (*names, *BY_STATUS.get(status, ()), *(limited if status != "401" else ()))
         if names:
             answer["headers"] = {name: show(name) for name in names}
 

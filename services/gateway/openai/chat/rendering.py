@@ -8,7 +8,7 @@ from common.jobs.job import Job
 from services.gateway.openai.calls.translation import SHOWN_TIERS, Shown
 from services.gateway.openai.chat.schemas import AnswerMessage, ChatChoice, ChatCompletion
 from services.gateway.openai.ids import Prefix, encode
-from services.gateway.openai.kinds.pieces import Transcript, Usage
+from services.gateway.openai.kinds.pieces import TokenUsage, Transcript
 
 
 def write_completion(row: Job, text: str, transcript: Transcript) -> ChatCompletion:
@@ -48,7 +48,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     choices: list[ChunkChoice]
     service_tier: str
-    usage: Usage | msgspec.UnsetType | None = msgspec.UNSET
+    usage: TokenUsage | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ChatChunkWriter:

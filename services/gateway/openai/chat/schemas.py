@@ -4,7 +4,7 @@ Every parameter of OpenAI's schema is here, so that none is ignored in silence. 
 effect, which is OpenAI's own definition of them.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +21,7 @@ from services.gateway.openai.calls.parameters import (
     TopP,
 )
 from services.gateway.openai.calls.translation import Metadata, Tier
-from services.gateway.openai.kinds.pieces import Usage
+from services.gateway.openai.kinds.pieces import TokenUsage
 
 
 class ChatMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -35,7 +35,7 @@ class ChatMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """A name of the speaker, only for models and templates that take it."""
     tool_calls: list[AnyObject] | None = None
     """The calls that the assistant made, only for models with tools."""
-    tool_call_id: str | None = None
+    tool_call_id: Name | None = None
     """The call that this is the result of, only for models with tools."""
     refusal: str | None = None
     """Only null."""
@@ -133,7 +133,7 @@ class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The text; null if there are only tool calls."""
     refusal: None
     """Always null."""
-    tool_calls: list[Any] | None = None
+    tool_calls: list[AnyObject] | None = None
     """The calls that the model makes, as it wrote them; absent without any."""
 
 
@@ -163,7 +163,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """The model that ran."""
     choices: list[ChatChoice]
     """The answer."""
-    usage: Usage | None
+    usage: TokenUsage | None
     """How many tokens it took; null if the model does not tell."""
     service_tier: str
     """The priority of the job: `flex`, `default` or `priority`."""

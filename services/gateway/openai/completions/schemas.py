@@ -1,6 +1,6 @@
 """Bodies of completions: every parameter of OpenAI's schema, as for chat completions."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -8,7 +8,7 @@ from msgspec import Meta
 from common.job_options import Name
 from services.gateway.openai.calls.parameters import Penalty, Seed, Stop, StreamOptions, Temperature, Tokens, TopP
 from services.gateway.openai.calls.translation import Metadata, Tier
-from services.gateway.openai.kinds.pieces import Usage
+from services.gateway.openai.kinds.pieces import TokenUsage
 
 
 class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -16,7 +16,7 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     model: Name
     """The model: one of `GET /openai/v1/models`."""
-    prompt: str | list[Any]
+    prompt: str | list[str | int | list[int]]
     """The text, or a list with one text. Tokens are refused."""
     max_tokens: Tokens | None = None
     """The most tokens of the answer, by default 16, as in OpenAI's API."""
@@ -82,5 +82,5 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """The model that ran."""
     choices: list[CompletionChoice]
     """The text."""
-    usage: Usage | msgspec.UnsetType | None = msgspec.UNSET
+    usage: TokenUsage | msgspec.UnsetType | None = msgspec.UNSET
     """How many tokens it took; null if the model does not tell. A stream has it only if asked for."""

@@ -1,6 +1,6 @@
 """Bodies of embeddings: every parameter of OpenAI's schema."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +16,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     model: Name
     """The model: one of `GET /openai/v1/models` whose kind is `embeddings`."""
-    input: str | Annotated[list[Any], Meta(min_length=1, max_length=MAX_TEXTS)]
+    input: str | Annotated[list[str | int | list[int]], Meta(min_length=1, max_length=MAX_TEXTS)]
     """A text or a list of texts, at most as many as the model's batch has. Tokens are refused."""
     encoding_format: Literal["float", "base64"] | None = None
     """`float` (the default) for numbers, or `base64` for little-endian FP32, which is smaller and quicker."""

@@ -16,7 +16,7 @@ NO_REASON = ("", "None", "null")  # vLLM writes the first two until the end of a
 REASONS = {"abort": "stop", "error": "stop"}  # of vLLM, which OpenAI does not have
 
 
-class Usage(msgspec.Struct, frozen=True):
+class TokenUsage(msgspec.Struct, frozen=True):
     """How many tokens a request took."""
 
     prompt_tokens: int
@@ -43,7 +43,7 @@ class Piece(msgspec.Struct, frozen=True):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     is_total: bool = False
-    tool_calls: Sequence[Any] = ()
+    tool_calls: Sequence[dict[str, Any]] = ()
 
 
 class UnreadableOutput(Exception):
@@ -58,7 +58,7 @@ def read_piece(outputs: Outputs) -> Piece:
         raise UnreadableOutput(f"the model returned no output 'text_output' or 'text'; it returned {given}")
     text = b"".join(found[0])
     reason = read_text(outputs, "finish_reason")
-    calls = read_json(outputs, "tool_calls", list[Any]) or ()
+    calls = read_json(outputs, "tool_calls", list[dict[str, Any]]) or ()
     usage = read_json(outputs, "usage", UsageJson)
     piece = Piece(text, read_reason(reason), "finish_reason" in outputs, tool_calls=calls)
     if usage is not None:
@@ -107,7 +107,7 @@ class Transcript:
         self._reason: str | None = None
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
-        self.tool_calls: list[Any] = []
+        self.tool_calls: list[dict[str, Any]] = []
 
     def add(self, piece: Piece) -> str:
         """Take a piece, and return the text that is new."""
@@ -144,9 +144,9 @@ class Transcript:
         return "length" if used is not None and most is not None and used >= most else "stop"
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> TokenUsage | None:
         """The tokens, if the model told both numbers."""
         if self._prompt_tokens is None or self._completion_tokens is None:
             return None
         total = self._prompt_tokens + self._completion_tokens
-        return Usage(self._prompt_tokens, self._completion_tokens, total)
+        return TokenUsage(self._prompt_tokens, self._completion_tokens, total)

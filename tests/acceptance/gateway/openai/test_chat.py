@@ -1,6 +1,7 @@
 """Chat completions with OpenAI's own client."""
 
 import base64
+from typing import Any
 
 import openai
 import pytest
@@ -21,7 +22,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + ba
 
 
 @pytest.mark.parametrize("model", CASES)
-async def test_each_kind_of_model_answers(client: openai.AsyncOpenAI, model: str) -> None:
+async def test_each_kind_of_model_answers(client: Any, model: str) -> None:
     answer = await client.chat.completions.create(model=model, messages=HELLO)
     text, prompt_tokens, completion_tokens = CASES[model]
     (choice,) = answer.choices
@@ -31,7 +32,7 @@ async def test_each_kind_of_model_answers(client: openai.AsyncOpenAI, model: str
 
 
 @pytest.mark.parametrize("model", CASES)
-async def test_each_kind_of_model_streams_the_same(client: openai.AsyncOpenAI, model: str) -> None:
+async def test_each_kind_of_model_streams_the_same(client: Any, model: str) -> None:
     stream = await client.chat.completions.create(
         model=model, messages=HELLO, stream=True, stream_options={"include_usage": True}
     )
@@ -45,13 +46,13 @@ async def test_each_kind_of_model_streams_the_same(client: openai.AsyncOpenAI, m
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-async def test_a_model_that_does_not_stream_is_one_chunk(client: openai.AsyncOpenAI) -> None:
+async def test_a_model_that_does_not_stream_is_one_chunk(client: Any) -> None:
     stream = await client.chat.completions.create(model="whole_messages_model", messages=HELLO, stream=True)
     contents = [chunk.choices[0].delta.content async for chunk in stream]
     assert contents == ["one two three", None]
 
 
-async def test_chunks_arrive_while_the_model_writes(client: openai.AsyncOpenAI, api: Api) -> None:
+async def test_chunks_arrive_while_the_model_writes(client: Any, api: Api) -> None:
     slow = [{"role": "user", "content": "$slow" + " word" * 40}]
     stream = await client.chat.completions.create(model="messages_model", messages=slow, stream=True)
     chunks = aiter(stream)
@@ -62,14 +63,14 @@ async def test_chunks_arrive_while_the_model_writes(client: openai.AsyncOpenAI, 
     await api.wait(job.id, "canceled")
 
 
-async def test_a_client_that_leaves_cancels_its_job(client: openai.AsyncOpenAI, api: Api) -> None:
+async def test_a_client_that_leaves_cancels_its_job(client: Any, api: Api) -> None:
     slow = [{"role": "user", "content": "$slow" + " word" * 100}]
     with pytest.raises(openai.APITimeoutError):
         await client.chat.completions.create(model="messages_model", messages=slow, metadata={"a": "leaves"}, timeout=1)
     await api.wait(await find_job(api, "leaves"), "canceled")
 
 
-async def test_a_client_with_a_key_comes_back_for_the_answer(client: openai.AsyncOpenAI, api: Api) -> None:
+async def test_a_client_with_a_key_comes_back_for_the_answer(client: Any, api: Api) -> None:
     slow = [{"role": "user", "content": "$slow" + " word" * 15}]
     key = {"Idempotency-Key": "comes-back"}
     with pytest.raises(openai.APITimeoutError):
@@ -86,7 +87,7 @@ async def test_a_client_with_a_key_comes_back_for_the_answer(client: openai.Asyn
     assert again == answer
 
 
-async def test_a_stream_with_a_key_comes_again(client: openai.AsyncOpenAI) -> None:
+async def test_a_stream_with_a_key_comes_again(client: Any) -> None:
     async def read() -> tuple[str, list[str | None]]:
         stream = await client.chat.completions.create(
             model="vllm_model", messages=HELLO, stream=True, extra_headers={"Idempotency-Key": "stream-again"}
@@ -97,7 +98,7 @@ async def test_a_stream_with_a_key_comes_again(client: openai.AsyncOpenAI) -> No
     assert await read() == await read()
 
 
-async def test_a_stream_whose_model_fails_repeats_nothing_and_ends_in_an_error(client: openai.AsyncOpenAI) -> None:
+async def test_a_stream_whose_model_fails_repeats_nothing_and_ends_in_an_error(client: Any) -> None:
     failing = [{"role": "user", "content": "$fail after this"}]
     stream = await client.chat.completions.create(model="messages_model", messages=failing, stream=True)
     contents = []
@@ -106,7 +107,7 @@ async def test_a_stream_whose_model_fails_repeats_nothing_and_ends_in_an_error(c
     assert raised.value.code == "inference_failed"
 
 
-async def test_the_job_shows_the_request(client: openai.AsyncOpenAI, api: Api) -> None:
+async def test_the_job_shows_the_request(client: Any, api: Api) -> None:
     raw = await client.chat.completions.with_raw_response.create(
         model="vllm_model", messages=HELLO, service_tier="flex", metadata={"mine": "1"}, temperature=0
     )
@@ -124,7 +125,7 @@ async def test_the_job_shows_the_request(client: openai.AsyncOpenAI, api: Api) -
     }
 
 
-async def test_a_model_with_tools_calls_one(client: openai.AsyncOpenAI) -> None:
+async def test_a_model_with_tools_calls_one(client: Any) -> None:
     asked = {"model": "messages_model", "messages": HELLO, "tools": [TOOL]}
     (choice,) = (await client.chat.completions.create(**asked)).choices
     assert (choice.finish_reason, choice.message.tool_calls[0].function.name) == ("tool_calls", "find")
@@ -133,13 +134,13 @@ async def test_a_model_with_tools_calls_one(client: openai.AsyncOpenAI) -> None:
     assert deltas[0].tool_calls[0].function.arguments == '{"text": "one two three"}'
 
 
-async def test_a_model_that_takes_images_gets_them(client: openai.AsyncOpenAI) -> None:
+async def test_a_model_that_takes_images_gets_them(client: Any) -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "see "}, IMAGE]}]
     answer = await client.chat.completions.create(model="messages_model", messages=messages)
     assert answer.choices[0].message.content == "see an image"
 
 
-async def test_limits_of_tokens_and_stop_texts_are_honoured(client: openai.AsyncOpenAI) -> None:
+async def test_limits_of_tokens_and_stop_texts_are_honoured(client: Any) -> None:
     for model in ("vllm_model", "tensorrt_llm_bls", "messages_model"):
         cut = await client.chat.completions.create(model=model, messages=HELLO, max_completion_tokens=2)
         assert (cut.choices[0].finish_reason, cut.usage.completion_tokens) == ("length", 2)
@@ -151,7 +152,7 @@ async def test_limits_of_tokens_and_stop_texts_are_honoured(client: openai.Async
         assert "".join(contents) == "<|im_start|>user one "
 
 
-async def test_a_character_in_two_responses_is_whole(client: openai.AsyncOpenAI) -> None:
+async def test_a_character_in_two_responses_is_whole(client: Any) -> None:
     split = [{"role": "user", "content": "$split"}]
     answer = await client.chat.completions.create(model="messages_model", messages=split)
     assert answer.choices[0].message.content == "€"
@@ -160,7 +161,8 @@ async def test_a_character_in_two_responses_is_whole(client: openai.AsyncOpenAI)
 
 
 def test_the_client_without_async_works_too(base_url: str) -> None:
-    with openai.OpenAI(base_url=base_url, api_key="ch_dev", max_retries=0, timeout=30) as client:
+    opened: Any = openai.OpenAI(base_url=base_url, api_key="ch_dev", max_retries=0, timeout=30)
+    with opened as client:
         answer = client.chat.completions.create(model="vllm_model", messages=HELLO)
         stream = client.chat.completions.create(model="vllm_model", messages=HELLO, stream=True)
         streamed = "".join(chunk.choices[0].delta.content or "" for chunk in stream)

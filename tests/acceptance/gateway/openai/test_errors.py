@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import openai
@@ -16,7 +17,7 @@ SLOW = [{"role": "user", "content": "$slow" + " word" * 100}]
 
 
 @pytest.fixture
-async def slow_job(client: openai.AsyncOpenAI, api: Api) -> AsyncIterator[tuple[str, "asyncio.Task[object]"]]:
+async def slow_job(client: Any, api: Api) -> AsyncIterator[tuple[str, "asyncio.Task[object]"]]:
     """A job that runs, and the request that waits for it."""
     calling = asyncio.create_task(
         client.chat.completions.create(model="messages_model", messages=SLOW, extra_headers={"Idempotency-Key": "slow"})
@@ -44,7 +45,7 @@ async def test_a_key_without_the_scope_is_denied(stack: Stack, base_url: str) ->
             await reader.chat.completions.create(model="vllm_model", messages=HELLO)
 
 
-async def test_an_unknown_model_and_path_are_not_found(client: openai.AsyncOpenAI) -> None:
+async def test_an_unknown_model_and_path_are_not_found(client: Any) -> None:
     with pytest.raises(openai.NotFoundError, match="did you mean 'vllm_model'") as raised:
         await client.chat.completions.create(model="vlm_model", messages=HELLO)
     assert raised.value.code == "model_not_found"
@@ -61,15 +62,13 @@ async def test_an_unknown_model_and_path_are_not_found(client: openai.AsyncOpenA
         ({"extra_body": {"temprature": 1}}, "unknown_parameter", "temprature"),
     ],
 )
-async def test_a_wrong_parameter_is_a_bad_request(
-    client: openai.AsyncOpenAI, more: dict[str, object], code: str, param: str
-) -> None:
+async def test_a_wrong_parameter_is_a_bad_request(client: Any, more: dict[str, object], code: str, param: str) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
         await client.chat.completions.create(model="vllm_model", messages=HELLO, **more)
     assert (raised.value.code, raised.value.param) == (code, param)
 
 
-async def test_what_a_model_refuses_is_a_bad_request(client: openai.AsyncOpenAI) -> None:
+async def test_what_a_model_refuses_is_a_bad_request(client: Any) -> None:
     refused = [{"role": "user", "content": "$refuse"}]
     with pytest.raises(openai.BadRequestError, match="refused"):
         await client.chat.completions.create(model="whole_messages_model", messages=refused)
@@ -86,7 +85,7 @@ async def test_a_body_that_is_not_json_is_a_bad_request(base_url: str) -> None:
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed_json")
 
 
-async def test_a_key_of_another_request_is_unprocessable(client: openai.AsyncOpenAI) -> None:
+async def test_a_key_of_another_request_is_unprocessable(client: Any) -> None:
     key = {"Idempotency-Key": "twice"}
     await client.completions.create(model="vllm_model", prompt="hello", extra_headers=key)
     with pytest.raises(openai.UnprocessableEntityError) as raised:
@@ -94,7 +93,7 @@ async def test_a_key_of_another_request_is_unprocessable(client: openai.AsyncOpe
     assert raised.value.param == "Idempotency-Key"
 
 
-async def test_a_body_at_another_path_is_another_request(client: openai.AsyncOpenAI, base_url: str) -> None:
+async def test_a_body_at_another_path_is_another_request(client: Any, base_url: str) -> None:
     body = {"model": "embeddings_model", "input": "hello"}
     headers = {"Authorization": "Bearer ch_dev", "Idempotency-Key": "paths"}
     async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=30) as http:
@@ -103,7 +102,7 @@ async def test_a_body_at_another_path_is_another_request(client: openai.AsyncOpe
 
 
 async def test_a_canceled_job_is_a_conflict(
-    client: openai.AsyncOpenAI, api: Api, slow_job: tuple[str, "asyncio.Task[object]"]
+    client: Any, api: Api, slow_job: tuple[str, "asyncio.Task[object]"]
 ) -> None:
     _, calling = slow_job
     running = [job for job in await api.list_all_jobs() if job.status in ("queued", "processing")]
@@ -126,7 +125,7 @@ async def test_a_rate_limit_says_what_is_left(stack: Stack, base_url: str) -> No
 
 
 @pytest.mark.parametrize(("content", "text"), [("$break", "SecurityError"), ("$endless", "takes more than 1 s")])
-async def test_a_failing_template_is_a_server_error(client: openai.AsyncOpenAI, content: str, text: str) -> None:
+async def test_a_failing_template_is_a_server_error(client: Any, content: str, text: str) -> None:
     with pytest.raises(openai.InternalServerError, match=text) as raised:
         await client.chat.completions.create(
             model="custom_template_model", messages=[{"role": "user", "content": content}]
@@ -134,7 +133,7 @@ async def test_a_failing_template_is_a_server_error(client: openai.AsyncOpenAI, 
     assert raised.value.code == "template_failed"
 
 
-async def test_a_timeout_and_a_missing_server_are_connection_errors(client: openai.AsyncOpenAI) -> None:
+async def test_a_timeout_and_a_missing_server_are_connection_errors(client: Any) -> None:
     with pytest.raises(openai.APITimeoutError):
         await client.chat.completions.create(model="messages_model", messages=SLOW, timeout=0.5)
     async with openai.AsyncOpenAI(base_url="http://127.0.0.1:9/openai/v1", api_key="x", max_retries=0) as lost:
@@ -142,7 +141,7 @@ async def test_a_timeout_and_a_missing_server_are_connection_errors(client: open
             await lost.models.list()
 
 
-async def test_a_prompt_of_ten_megabytes_is_answered(client: openai.AsyncOpenAI) -> None:
+async def test_a_prompt_of_ten_megabytes_is_answered(client: Any) -> None:
     content = "word " * 2_000_000
     answer = await client.chat.completions.create(
         model="vllm_model", messages=[{"role": "user", "content": content}], max_tokens=2

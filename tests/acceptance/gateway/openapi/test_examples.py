@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from deploy.local.stack import Stack
+from services.gateway.openai.problems import PREFIX as OPENAI
 from services.gateway.openapi.examples import HOOK, PIPELINE
 from tests.acceptance.conftest import open_client
 from tests.support.api.documented_headers import find_headers, list_headers
@@ -75,6 +76,7 @@ async def test_every_call_returns_what_is_documented(tenant: Tenant, receiver: R
         (method, path, operation)
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
+        if not path.startswith(OPENAI)  # its calls need other models
     ]
     for method, path, operation in sorted(calls, key=lambda call: call[0] == "delete"):  # deletions last
         ids = tenant.ids

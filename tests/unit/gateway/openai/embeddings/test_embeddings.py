@@ -33,7 +33,7 @@ def test_all_texts_are_in_one_job() -> None:
     ("more", "param", "text"),
     [
         ({"input": [1, 2]}, "input", "send tokens as text"),
-        ({"input": [["a"]]}, "input", "a list of texts"),
+        ({"input": [[1]]}, "input", "a list of texts"),
         ({"input": ["a"] * 3}, "input", "has 3 texts; the model takes 2 at a time"),
         ({"dimensions": 2}, "dimensions", "the model has 3"),
         ({"model": "llm"}, "model", "it writes text"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.gateway.openai.kinds.pieces import Transcript, UnreadableOutput, Usage, read_piece
+from services.gateway.openai.kinds.pieces import TokenUsage, Transcript, UnreadableOutput, read_piece
 
 
 def transcribe(pieces: Sequence[Mapping[str, Sequence[Any]]], **options: Any) -> tuple[list[str], Transcript]:
@@ -21,13 +21,13 @@ def test_vllm_tells_reason_and_tokens_of_each_response() -> None:
         {"text_output": [b" two"], "finish_reason": [b"length"], **counts},
     ]
     parts, transcript = transcribe(pieces)
-    assert (parts, transcript.finish_reason, transcript.usage) == (["one", " two", ""], "length", Usage(3, 2, 5))
+    assert (parts, transcript.finish_reason, transcript.usage) == (["one", " two", ""], "length", TokenUsage(3, 2, 5))
 
 
 def test_a_model_in_its_own_words_tells_the_whole_usage_with_its_last_response() -> None:
     last = {"text": [b""], "finish_reason": [b"stop"], "usage": [b'{"prompt_tokens":7,"completion_tokens":9,"x":1}']}
     parts, transcript = transcribe([{"text": [b"one"]}, last])
-    assert ("".join(parts), transcript.finish_reason, transcript.usage) == ("one", "stop", Usage(7, 9, 16))
+    assert ("".join(parts), transcript.finish_reason, transcript.usage) == ("one", "stop", TokenUsage(7, 9, 16))
 
 
 def test_a_model_that_tells_nothing_stops_without_usage() -> None:
