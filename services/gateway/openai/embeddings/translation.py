@@ -48,7 +48,7 @@ def translate(body: bytes, context: SubmitContext, in_worker: bool) -> Translate
     texts = [request.input] if isinstance(request.input, str) else request.input
     if errors := list(find_errors(request, texts, speaker)):
         raise unsupported(*errors)
-    inputs = embeddings.translate(texts, speaker.model)
+    inputs = embeddings.translate([str(text) for text in texts], speaker.model)
     job = build(
         Endpoint.EMBEDDINGS, body, context, speaker, inputs, tier=request.service_tier, metadata=request.metadata
     )

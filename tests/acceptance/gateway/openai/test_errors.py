@@ -40,7 +40,8 @@ async def test_a_wrong_key_is_an_authentication_error(base_url: str) -> None:
 
 async def test_a_key_without_the_scope_is_denied(stack: Stack, base_url: str) -> None:
     key = await make_key(stack, "default", "--scope", "read")
-    async with openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0) as reader:
+    opened: Any = openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0)
+    async with opened as reader:
         with pytest.raises(openai.PermissionDeniedError, match="needs a key with the scope 'submit'"):
             await reader.chat.completions.create(model="vllm_model", messages=HELLO)
 

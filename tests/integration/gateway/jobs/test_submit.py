@@ -12,7 +12,9 @@ from common.jobs.new_job import NewJob
 from common.jobs.submit import JobTimes, submit_jobs
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
+from services.gateway.http.limits.response_limits import LARGE
 from services.gateway.jobs.idempotency.store import IdempotencyStore
+from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import add_tenant, look, new_job
 
 
@@ -23,6 +25,20 @@ async def test_a_job_for_the_past_is_due_now(database: Database, tenant: UUID) -
     times, _ = await submit_jobs(database, [now, past, later])
     assert times[now.id].run_at == times[past.id].run_at == times[now.id].created_at
     assert times[later.id].run_at == later.run_at
+
+
+async def test_a_job_remembers_what_it_was_translated_from(database: Database, tenant: UUID) -> None:
+    small, large = b'{"endpoint":"/v1/x","body":{}}', b'"%b"' % (b"x" * LARGE)
+    jobs = [new_job(tenant, request=request) for request in (small, large, None)]
+    await submit_jobs(database, jobs)
+    store = JobStore(database)
+    found = [await store.find_job(job.id, tenant) for job in jobs]
+    assert [each and (each.request, each.request_size) for each in found] == [
+        (small, len(small)),
+        (None, len(large)),
+        (None, None),
+    ]
+    assert jobs[1].input_bytes == jobs[2].input_bytes + len(large)
 
 
 async def test_only_a_scheduled_job_waits_for_its_time(database: Database, tenant: UUID) -> None:

@@ -23,12 +23,13 @@ def store(database: Database) -> ModelStore:
 async def test_the_dispatchers_catalogue_is_what_the_gateway_reads(database: Database, store: ModelStore) -> None:
     inputs = [Signature("x", Datatype.FP32, [-1, 3]), Signature("hint", Datatype.BYTES, [1], optional=True)]
     outputs = [Signature("y", Datatype.BF16, [-1])]
-    model = ModelVersion("ocr", "2", True, 8, 3, inputs, outputs)
+    settings = {"backend": "python", "charonia.openai": "messages"}
+    model = ModelVersion("ocr", "2", True, 8, 3, inputs, outputs, settings)
     dispatcher = Stores(database).models
     await dispatcher.save_models([(model, True)])
     (row,) = await store.list_models()
     assert (row.name, row.version, row.ready, row.decoupled, row.max_batch_size) == ("ocr", "2", True, True, 8)
-    assert (row.inputs, row.outputs) == (inputs, outputs)
+    assert (row.inputs, row.outputs, row.settings) == (inputs, outputs, settings)
     await dispatcher.save_models([(model, False)])
     assert [each.ready for each in await store.list_models()] == [False]
 

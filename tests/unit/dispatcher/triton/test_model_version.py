@@ -3,14 +3,20 @@
 import pytest
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-from services.dispatcher.triton.model_version import ModelVersion, find_wrong_references, read_version
+from services.dispatcher.triton.model_version import (
+    MAX_SETTING,
+    MAX_SETTINGS,
+    ModelVersion,
+    find_wrong_references,
+    read_version,
+)
 
 INPUTS = {"audio": "BYTES", "video": "BYTES", "rate": "INT32"}
 
 
 def describe(parameters: dict[str, str]) -> tuple[ModelVersion, list[str]]:
     metadata = service_pb2.ModelMetadataResponse(name="asr", versions=["1"])
-    config = model_config_pb2.ModelConfig(name="asr")
+    config = model_config_pb2.ModelConfig(name="asr", backend="python")
     for name, datatype in INPUTS.items():
         metadata.inputs.add(name=name, datatype=datatype, shape=[1])
         config.input.add(name=name, optional=name == "video")
@@ -39,3 +45,15 @@ def test_a_parameter_names_the_inputs_that_a_model_reads_itself(
     assert version.takes_references is bool(references)
     assert found == wrong
     assert [each.optional for each in version.inputs] == [False, True, False]
+
+
+def test_settings_are_the_backend_and_the_parameters_with_the_prefix() -> None:
+    version, _ = describe({"charonia.openai": "vllm", "charonia.x": "a\0b", "FORCE_CPU_ONLY_INPUT_TENSORS": "no"})
+    assert version.settings == {"backend": "python", "charonia.openai": "vllm", "charonia.x": "a\ufffdb"}
+
+
+def test_settings_are_bounded_and_a_long_one_is_seen_to_be_cut() -> None:
+    version, _ = describe({f"charonia.{letter}": "x" * (2 * MAX_SETTING) for letter in "abc"})
+    assert list(version.settings) == ["backend", "charonia.a"]
+    assert len(version.settings["charonia.a"]) == MAX_SETTING + 1
+    assert MAX_SETTINGS - len("charonia.a") - len("charonia.b") < 2 * (MAX_SETTING + 1)

@@ -40,6 +40,7 @@ PAYLOAD = {
     "callback_url": f"https://a/{SECRET}",
     "callback_events": ["job.succeeded", "job.failed"],
     "output_location": f"s3://bucket/{SECRET}/",
+    "request": RAW,
 }
 
 
@@ -93,7 +94,7 @@ async def test_no_column_of_any_table_has_the_payload(
     await steps.schedule(about[0])  # the delivery of the other event is new
     await steps.attempt((ANSWERED, Rescheduled(60.0)))
     before = set(await find_columns(connection, SECRET))
-    everywhere = {"jobs.tensors", "jobs.parameters", "jobs.metadata", "jobs.callback_url"}
+    everywhere = {"jobs.tensors", "jobs.parameters", "jobs.metadata", "jobs.callback_url", "jobs.request"}
     everywhere |= {
         "jobs.output_location",
         "events.body",

@@ -14,7 +14,8 @@ from services.gateway.openai.calls.translation import NeedsWorker
 from services.gateway.openai.chat.schemas import ChatRequest
 from services.gateway.openai.chat.translation import NEVER, OTHERS, reshow, translate
 from services.gateway.openai.problems import shape_error
-from tests.unit.gateway.openai.speaking import TRACEPARENT, VLLM, make_context, read_inputs, run
+from tests.unit.gateway.openai.speaking import VLLM, make_context, read_inputs, run
+from tests.unit.gateway.parsing import TRACEPARENT
 
 HELLO = [{"role": "user", "content": "hello"}]
 PROMPT = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
@@ -80,7 +81,7 @@ def test_the_job_remembers_the_request_with_its_priority_and_metadata() -> None:
     job, shown = translate(body, make_context(), False)
     assert job.request == b'{"endpoint":"/v1/chat/completions","body":' + body + b"}"
     assert (job.priority, job.metadata) == (Priority.LOW, b'{"a":"b"}')
-    assert job.input_bytes == len(job.tensors) + len(job.metadata) + len(job.request)
+    assert job.input_bytes == len(job.tensors) + len(job.metadata or b"") + len(job.request or b"")
     assert reshow(body) == shown
 
 

@@ -8,7 +8,7 @@ import pytest
 from services.gateway.openai.kinds.pieces import TokenUsage, Transcript, UnreadableOutput, read_piece
 
 
-def transcribe(pieces: Sequence[Mapping[str, Sequence[Any]]], **options: Any) -> tuple[list[str], Transcript]:
+def transcribe(pieces: Sequence[Any], **options: Any) -> tuple[list[str], Transcript]:
     transcript = Transcript(**options)
     parts = [transcript.add(read_piece(piece)) for piece in pieces]
     return [*parts, transcript.end()], transcript
@@ -16,7 +16,7 @@ def transcribe(pieces: Sequence[Mapping[str, Sequence[Any]]], **options: Any) ->
 
 def test_vllm_tells_reason_and_tokens_of_each_response() -> None:
     counts = {"num_input_tokens": [3.0], "num_output_tokens": [1.0]}
-    pieces = [
+    pieces: list[Any] = [
         {"text_output": [b"one"], "finish_reason": [b"None"], **counts},
         {"text_output": [b" two"], "finish_reason": [b"length"], **counts},
     ]
