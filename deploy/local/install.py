@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from deploy.local import helm, language_models, npm_packages, triton_venv
+from deploy.local import helm, language_models, npm_packages, older_openai, triton_venv
 from deploy.local.errors import CommandFailed, LocalError
 from deploy.local.installation import INSTALLATION
 from deploy.local.processes.command import run
@@ -25,6 +25,7 @@ STAMP = ".installed"  # in the virtual environment, written last: it is complete
 # With two cores and a fast network.
 DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS, HELM_SECONDS, NPM_SECONDS = 90, 90, 60, 15, 15
 LANGUAGE_SECONDS = 20
+OPENAI_SECONDS = 5
 PIP_SECONDS = 1800.0  # until pip has failed
 
 
@@ -66,6 +67,11 @@ def find_steps(
     if tests and not npm_packages.is_complete(npm_packages.DIRECTORY):
         folder = npm_packages.DIRECTORY
         steps.append(Step("npm packages", NPM_SECONDS, f" into {_show(folder)}", lambda: npm_packages.make(folder)))
+    if tests and not older_openai.is_complete(older_openai.DIRECTORY):
+        old = older_openai.DIRECTORY
+        steps.append(
+            Step("OpenAI's older client", OPENAI_SECONDS, f" into {_show(old)}", lambda: older_openai.make(old))
+        )
     return steps
 
 
