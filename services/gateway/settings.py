@@ -47,7 +47,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
     """Seconds of the grace in which the gateway is not ready but still serves, so that load balancers notice."""
     infer_wait: Seconds = 300.0
-    """Seconds an Open Inference Protocol call waits for its job before it gets 504."""
+    """Seconds a call of the Open Inference Protocol, or of OpenAI's API, waits for its job before it gets 504."""
     heartbeat: Seconds = 15.0
     """Seconds between the comments that keep an idle event stream open."""
     send_timeout: Seconds = 30.0

@@ -69,11 +69,7 @@ from services.gateway.models.store import ModelStore
 from services.gateway.models.workloads import WorkloadReader
 from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
-from services.gateway.openai.calls.answer import Answers
-from services.gateway.openai.calls.outputs import OutputReader
-from services.gateway.openai.calls.streams import Streams
-from services.gateway.openai.calls.submission import Submission
-from services.gateway.openai.dependencies import OpenAIServices
+from services.gateway.openai.dependencies import OpenAIServices, compose_openai
 from services.gateway.pipelines.routes import PipelineServices
 from services.gateway.pipelines.store import PipelineWriter
 from services.gateway.reports.stats.reader import StatsReader
@@ -186,7 +182,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
             connections.objects,
             max_body=settings.max_body,
         ),
-        openai=compose_openai(connections, job_services, catalogue, inference),
+        openai=compose_openai(job_services, inference, catalogue, connections.objects, connections.template_workers),
     )
 
 
@@ -252,20 +248,6 @@ def compose_large_inputs(settings: GatewaySettings, connections: Connections) ->
     store = InputStore(connections.database)
     limit = StoredLimit(store, settings.max_stored_bytes)
     return LargeInputWriter(connections.database, store, connections.objects, limit, settings.inline_input)
-
-
-def compose_openai(
-    connections: Connections, services: JobServices, catalogue: Catalogue, inference: Inference
-) -> OpenAIServices:
-    answers = Answers(inference, OutputReader(connections.objects))
-    return OpenAIServices(
-        authenticator=services.authenticator,
-        catalogue=catalogue,
-        submission=Submission(services.submitter, connections.workers, connections.template_workers),
-        answers=answers,
-        streams=Streams(services.events.history, services.authenticator, answers),
-        waiters=services.waiters,
-    )
 
 
 def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:

@@ -2,14 +2,17 @@
 
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.idempotency.keys import IDEMPOTENCY_KEY
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.store import FoundJob
 from services.gateway.open_inference.inference import Inference
 from services.gateway.openai.calls.outputs import OutputReader
-from services.gateway.openai.calls.submission import Call, Caller
+from services.gateway.openai.calls.submission import JOB_HEADER, Call, Caller
 from services.gateway.openai.calls.translation import Shown
 from services.gateway.openai.kinds.pieces import Outputs, Transcript, UnreadableOutput, read_piece
 from services.gateway.openai.problems import NO_RETRY, unreadable
+
+STILL_RUNNING = ("infer_timeout", "unavailable")  # codes of a wait that ends before its job
 
 
 class Answers:
@@ -35,12 +38,22 @@ class Answers:
             found = await self.inference.await_result(call.row, request.user, request.receive, cancels=not call.is_kept)
             return await self.read(request, found)
         except Problem as problem:
-            if problem.code == "infer_timeout" and not call.is_kept:
+            if problem.code in STILL_RUNNING and not call.is_kept:
                 await self.inference.cancel(call.row)
-            if not call.is_kept or problem.code not in ("infer_timeout", "unavailable"):
-                problem.headers |= NO_RETRY  # another request would be another job; this one had its retries
-            problem.headers |= call.headers
-            raise
+            raise explain(problem, call) from problem
+
+
+def explain(problem: Problem, call: Call) -> Problem:
+    """Return the problem with the headers of the call, and with what became of a job that nobody waits for any more."""
+    detail, headers = problem.detail, problem.headers | call.headers
+    if problem.code == "infer_timeout" and not call.is_kept:
+        job = call.headers[JOB_HEADER]
+        detail = (
+            f"{job} did not end in time and is canceled; send an {IDEMPOTENCY_KEY} and repeat the request to wait on"
+        )
+    if problem.code not in STILL_RUNNING or (problem.code == "infer_timeout" and not call.is_kept):
+        headers |= NO_RETRY  # another request would be another job, and this one had its retries
+    return Problem(problem.status, problem.code, detail, errors=problem.errors, headers=headers)
 
 
 def join(responses: list[Outputs], shown: Shown) -> tuple[str, Transcript]:

@@ -73,32 +73,34 @@ class Streams:
     def open(self, request: Caller, call: Call, writer: ChunkWriter) -> Stream:
         """Return the stream of a request's job.
 
-        The job is canceled if the client leaves before its end, and has no idempotency key to come back with.
+        The job is canceled if the client leaves before its end, or this gateway stops, and the client has no
+        idempotency key to come back with.
         """
         sending = self._send(request, call, writer)
         return Stream(sending, status_code=HTTPStatus.OK, media_type=EVENT_STREAM, headers=HEADERS | call.headers)
 
     async def _send(self, request: Caller, call: Call, writer: ChunkWriter) -> AsyncIterator[bytes]:
         yield KEEP_ALIVE  # so that a proxy sees the stream begin
-        is_over = False
+        has_left, is_over = True, False
         try:
             async with aclosing(self._follow(request, call, writer)) as chunks:
                 async for chunk in chunks:
                     yield chunk
-            is_over = True
+            has_left, is_over = False, True
             yield DONE
         except (Problem, Unavailable) as error:
-            is_over = True  # the client is told, and the job goes on if it has not ended
             problem = error if isinstance(error, Problem) else unavailable()
+            has_left, is_over = False, problem.code != "unavailable"
             log.info("openai.stream_failed", **job_log_fields(call.row), code=problem.code)
             yield b"event: error\ndata: %b\n\n" % msgspec.json.encode(shape_error(problem)[1])
         finally:
+            if has_left:
+                log.info("job.client_disconnected", **job_log_fields(call.row))
             if not is_over and not call.is_kept:
                 self._cancel_soon(call)
 
     def _cancel_soon(self, call: Call) -> None:
         """Cancel a job in a task of its own: that of a request whose client has left is canceled itself."""
-        log.info("job.client_disconnected", **job_log_fields(call.row))
         task = asyncio.create_task(self._answers.inference.cancel(call.row))
         self._canceling.add(task)
         task.add_done_callback(self._canceling.discard)

@@ -101,10 +101,15 @@ async def test_a_stream_with_a_key_comes_again(client: Any) -> None:
 async def test_a_stream_whose_model_fails_repeats_nothing_and_ends_in_an_error(client: Any) -> None:
     failing = [{"role": "user", "content": "$fail after this"}]
     stream = await client.chat.completions.create(model="messages_model", messages=failing, stream=True)
-    contents = []
+    contents: list[str | None] = []
+
+    async def read() -> None:
+        async for chunk in stream:
+            contents.append(chunk.choices[0].delta.content)  # noqa: PERF401 -- what came before the error counts
+
     with pytest.raises(openai.APIError, match="the engine died") as raised:
-        contents += [chunk.choices[0].delta.content async for chunk in stream]
-    assert raised.value.code == "inference_failed"
+        await read()
+    assert (raised.value.code, contents) == ("inference_failed", ["$fail"])  # of five attempts
 
 
 async def test_the_job_shows_the_request(client: Any, api: Api) -> None:
