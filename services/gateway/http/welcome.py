@@ -6,7 +6,7 @@ from litestar import Router, get
 from common import VERSION
 
 DESCRIPTION = "Asynchronous inference for NVIDIA Triton: submit jobs, follow them, and receive their results."
-AUTHENTICATION = "Send the header 'Authorization: Bearer <key>' with every call under /v1 and /v2."
+AUTHENTICATION = "Send the header 'Authorization: Bearer <key>' with every call under /v1, /v2 and /openai/v1."
 
 
 class Welcome(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from http import HTTPStatus
 import msgspec
 
 from services.gateway.http.problems import FieldError, Problem, shorten
+from services.gateway.jobs.idempotency.keys import IDEMPOTENCY_KEY
 
 PREFIX = "/openai/v1"
 NO_RETRY = {"x-should-retry": "false"}  # OpenAI's clients obey it; otherwise they repeat after 408, 409, 429 and 5xx
@@ -19,7 +20,7 @@ CODES = {
     "invalid_request": "invalid_value",
 }
 STEP = re.compile(r"/([^/]*)")
-UNKNOWN_FIELD = "unknown field"
+UNKNOWN = ("unknown field", "unknown parameter")
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
@@ -57,14 +58,14 @@ def unreadable(error: Exception) -> Problem:
 def shape_error(problem: Problem) -> tuple[HTTPStatus, OpenAIError]:
     """Return the status and the body of a problem.
 
-    An invalid field of the body is 400, as OpenAI has it. A 422 remains for what is wrong outside of it, such as an
-    Idempotency-Key that another request has used.
+    An invalid field or parameter is 400, as OpenAI has it. A 422 remains for an Idempotency-Key, such as one that
+    another request has used.
     """
     status, code = problem.status, CODES.get(problem.code, problem.code)
     first = problem.errors[0] if problem.errors else None
-    if status is HTTPStatus.UNPROCESSABLE_ENTITY and (first is None or first.pointer[:1] in ("", "/")):
+    if status is HTTPStatus.UNPROCESSABLE_ENTITY and (first is None or first.pointer != IDEMPOTENCY_KEY):
         status = HTTPStatus.BAD_REQUEST
-    if first is not None and first.detail.startswith(UNKNOWN_FIELD):
+    if first is not None and first.detail.startswith(UNKNOWN):
         code = "unknown_parameter"
     return status, OpenAIError(
         ErrorBody(describe(problem), name_type(status), name_param(first.pointer) if first else None, code)

@@ -27,6 +27,7 @@ def test_a_pointer_becomes_a_parameter(pointer: str, param: str | None) -> None:
     [
         (invalid(FieldError("/n", "is wrong")), 400, "invalid_request_error", "invalid_value", "n"),
         (invalid(FieldError("/nn", "unknown field `nn`")), 400, "invalid_request_error", "unknown_parameter", "nn"),
+        (invalid(FieldError("x", "unknown parameter `x`")), 400, "invalid_request_error", "unknown_parameter", "x"),
         (invalid(FieldError("", "is wrong")), 400, "invalid_request_error", "invalid_value", None),
         (invalid(FieldError("Idempotency-Key", "x")), 422, "invalid_request_error", "invalid_value", "Idempotency-Key"),
         (unsupported(FieldError("/tools", "no")), 400, "invalid_request_error", "unsupported_parameter", "tools"),
