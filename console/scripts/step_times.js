@@ -8,14 +8,17 @@
  * @returns {Record<string, StepTime>} by the name of the step; one that has not begun is left out
  */
 export function timeSteps(events, steps) {
-  /** @type {Map<string, StepTime>} */
+  /** @type {Map<string, { from: string, to: string | null }>} a run has thousands of events, so few of their times are read */
   const times = new Map();
   for (const { type, timestamp, data } of events) {
-    const at = Date.parse(timestamp);
-    if (type === "step.started") times.set(data.step, { from: at, to: null });
+    if (type === "step.started") times.set(data.step, { from: timestamp, to: null });
     const time = times.get(data.step);
-    if (time && type !== "step.started" && type.startsWith("step.")) time.to = at;
+    if (time && type !== "step.started" && type.startsWith("step.")) time.to = timestamp;
   }
-  for (const [name, time] of times) if (steps[name]?.status === "running") time.to = null;
-  return Object.fromEntries(times);
+  return Object.fromEntries(
+    [...times].map(([name, { from, to }]) => {
+      const lasts = to === null || steps[name]?.status === "running";
+      return [name, { from: Date.parse(from), to: lasts ? null : Date.parse(to) }];
+    }),
+  );
 }

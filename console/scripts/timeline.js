@@ -184,11 +184,11 @@ export function listPhases(events, now) {
   /** @type {Phase[]} */
   const phases = [];
   for (const event of events) {
+    const kind = event.type === "job.queued" ? "waited" : event.type === "job.started" ? "ran" : null;
+    if (!kind && !/^job\.(succeeded|failed|canceled|expired)$/.test(event.type)) continue;
     const at = Date.parse(event.timestamp);
     const last = phases[phases.length - 1];
-    const kind = event.type === "job.queued" ? "waited" : event.type === "job.started" ? "ran" : null;
-    const ends = kind || /^job\.(succeeded|failed|canceled|expired)$/.test(event.type);
-    if (ends && last && last.to === Infinity) last.to = Math.max(at, last.from);
+    if (last && last.to === Infinity) last.to = Math.max(at, last.from);
     if (kind) phases.push({ kind, from: at, to: Infinity });
   }
   return phases.map((phase) => (phase.to === Infinity ? { ...phase, to: Math.max(now, phase.from) } : phase));
