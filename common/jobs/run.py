@@ -40,13 +40,17 @@ MOVES = (
         ],
     ),
     Moves("begin_run", [Move(Status.QUEUED, Status.PROCESSING, "the time of a run has come")]),
+    Moves("schedule_run", stay(Status.QUEUED, Status.PROCESSING)),
     Moves("save_states", stay(Status.QUEUED, Status.PROCESSING)),
     Moves("erase_steps", stay(*TERMINAL)),
 )
 
 
 class Run(Job, frozen=True, kw_only=True):
-    """A locked run. `timeout` is in seconds, for all of its steps together."""
+    """A locked run. `timeout` is in seconds, for all of its steps together.
+
+    It is left to the sweep while it has `scheduled_at`.
+    """
 
     claim: int
     lease_until: datetime | None  # its deadline; None until it begins
@@ -123,6 +127,14 @@ async def begin_run(executor: Executor, run: UUID) -> Run | None:
     return None
 
 
+async def schedule_run(executor: Executor, run: UUID, seconds: float | None) -> None:
+    """Leave a run to the sweep, in so many seconds. None: take a locked one from it.
+
+    Nothing happens to a run that another transaction has locked.
+    """
+    await STATEMENTS["schedule_run"].run(executor, run=run, seconds=seconds)
+
+
 async def record_start(executor: Executor, run: UUID, event: NewEvent) -> bool:
     """Record the start of a locked run, if a webhook wants it. Return whether one does."""
     found = await STATEMENTS["record_start"].run(
@@ -142,7 +154,7 @@ async def find_overdue_runs(executor: Executor, limit: int) -> list[UUID]:
 
 
 async def find_due_runs(executor: Executor, limit: int) -> list[UUID]:
-    """Return runs whose time has come."""
+    """Return runs that are left to the sweep, and whose time has come."""
     return [record["id"] for record in await STATEMENTS["find_due_runs"].run(executor, limit=limit)]
 
 

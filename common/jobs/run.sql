@@ -36,6 +36,12 @@ SET status = 'processing', attempt = 1, claim = claim + 1, started_at = now(),
 WHERE id = :run AND status = 'queued'
 RETURNING *, now() AS now;
 
+-- name: schedule_run
+-- Leaves a :run that nobody else has locked to the sweep, in :seconds from now. NULL: takes it from the sweep.
+UPDATE live_runs
+SET scheduled_at = now() + make_interval(secs => :seconds::double precision)
+WHERE id = (SELECT id FROM live_runs WHERE id = :run FOR UPDATE SKIP LOCKED);
+
 -- name: record_start
 -- Records the event of the start of a locked :run, if a webhook wants it. Returns a row then.
 INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim, callback_url)

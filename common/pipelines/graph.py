@@ -17,6 +17,12 @@ def list_needs(step: StepDefinition) -> list[str]:
     return list(dict.fromkeys(need for need in needs if need is not None))
 
 
+def find_divided_inputs(steps: Mapping[str, StepDefinition]) -> set[str]:
+    """Return the inputs of the pipeline that steps divide. Raises InvalidReference."""
+    divided = (parse_reference(step.inputs[step.for_each]) for step in steps.values() if step.for_each is not None)
+    return {reference.name for reference in divided if reference.step is None}
+
+
 def order_steps(needs: Mapping[str, Collection[str]]) -> list[str]:
     """Return the steps in an order in which each comes after those it refers to. The given order breaks ties.
 

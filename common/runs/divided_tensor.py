@@ -24,7 +24,7 @@ class Parts(NamedTuple):
 class DividedTensor:
     """A tensor in parts, each of which is in a row or in a file. It is never in memory as a whole."""
 
-    def __init__(self, run: Run, parts: Parts, files: TensorFiles) -> None:
+    def __init__(self, run: Run, parts: Parts, files: TensorFiles | None) -> None:
         self._run = run
         self._parts = parts
         self._files = files
@@ -71,6 +71,7 @@ class DividedTensor:
         """Cut up to `count` elements out of a part of several, from an offset on. Return the offset behind them."""
         if not isinstance(part.data, FileContent):
             return split(part, offset, count, limit)
+        assert self._files is not None, "a gateway divides no file"
         size = measure_element(part)
         wanted = max(size, min(limit, count * size)) if size else limit
         while wanted <= MAX_ELEMENT:

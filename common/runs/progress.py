@@ -1,6 +1,7 @@
 """Carries a locked run on: takes the ends of its steps' jobs, makes the jobs that follow, or ends the run.
 
 All of it is in the transaction that ended those jobs. So each job of a step is made once, and none is forgotten.
+If it needs the object store, and that is away, the rest is left to the sweep of runs.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids
+from common.errors import StoreUnavailable
 from common.event_types import number_event
 from common.job_states import Failure, Status
 from common.jobs.new_event import NewEvent
@@ -26,6 +28,7 @@ from common.jobs.run import (
     end_run,
     record_start,
     save_states,
+    schedule_run,
 )
 from common.pipelines import advance
 from common.pipelines.run_state import RunState, stop, sum_inference
@@ -36,7 +39,12 @@ from common.runs.pipelines import Pipeline
 from common.runs.step_inputs import StepInputs, starting
 from common.runs.step_jobs import make_job
 from common.runs.tensor_files import CannotGoOn, TensorFiles
-from common.views.job import JobUrls, render_event
+from common.telemetry.logs import Log
+from common.views.job import JobUrls, job_log_fields, render_event
+
+AGAIN_SECONDS = 5.0  # before a sweep tries again to carry on a run
+
+log = Log("runs")
 
 
 class StepEnd(NamedTuple):
@@ -67,24 +75,29 @@ class Carried(NamedTuple):
 class RunCarrier:
     """Carries runs on."""
 
-    def __init__(self, urls: JobUrls, files: TensorFiles) -> None:
+    def __init__(self, urls: JobUrls, files: TensorFiles | None) -> None:
+        """`files` are None in a gateway. It leaves runs that need the object store to the sweep."""
         self._urls = urls
         self._files = files
 
     def transaction(self) -> AbstractAsyncContextManager[Connection]:
-        """Begin a transaction for `carry_on`."""
+        """Begin a transaction in which runs may write files."""
+        assert self._files is not None, "a gateway writes no files of runs"
         return self._files.transaction()
 
-    async def carry_on(
-        self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd]
-    ) -> Carried:
-        """Carry a locked run on after the ends of some of its jobs, or begin it, if there are none.
+    async def begin(self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline) -> Carried:
+        """Carry on a locked run that begins now.
 
         Raises StoreUnavailable while the object store is away, if the run needs it.
         """
-        start = [] if ends else await self._record_start(connection, run, now)
-        carried = await self._carry_on(connection, run, now, pipeline, ends)
+        start = await self._record_start(connection, run, now)
+        carried = await self.carry_on(connection, run, now, pipeline)
         return carried._replace(wake_ups=[*start, *carried.wake_ups])
+
+    async def leave(self, connection: Connection, run: Run, now: datetime) -> Carried:
+        """Leave a locked run that begins now to the next sweep."""
+        await schedule_run(connection, run.id, 0)
+        return Carried(await self._record_start(connection, run, now))
 
     async def _record_start(self, connection: Connection, run: Run, now: datetime) -> list[WakeUp]:
         """Record that a run begins, or goes on after a retry, if a webhook wants it. Return what to announce."""
@@ -95,9 +108,13 @@ class RunCarrier:
             return [event_wake_up(event_id, kind, run.traceparent)]
         return []
 
-    async def _carry_on(
-        self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd]
+    async def carry_on(
+        self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd] = ()
     ) -> Carried:
+        """Carry a locked run on after the ends of some of its jobs. Without `ends`, it is a sweep that does.
+
+        Raises StoreUnavailable without `ends` only, while the object store is away, if the run needs it.
+        """
         failed = next((end for end in ends if end.status is not Status.SUCCEEDED), None)
         state = run.state
         events = [to_event(run, f"step.{end.status}", end.step, end.job) for end in ends]
@@ -106,23 +123,42 @@ class RunCarrier:
                 state = advance.note_success(state, end.step, end.inference_ms)
         if failed is not None:
             return await self._fail(connection, run, now, stop(state, failed.step), describe(failed), events)
+        if ends and run.scheduled_at is not None:  # it is left to the sweep
+            return await self._save(connection, run, state, events)
+        noted, ended = state, events
         inputs = StepInputs(connection, run, pipeline, self._files)
         try:
             state, begun = await begin_ready(state, pipeline, inputs)
-            events += [to_event(run, "step.started", step, total=state[step].total) for step in begun]
+            events = [*ended, *(to_event(run, "step.started", step, total=state[step].total) for step in begun)]
             state, jobs = await make_jobs(run, state, pipeline, inputs)
             if not advance.has_succeeded(state):
                 if not await add_steps(connection, jobs):
                     raise CannotGoOn("a file that a step reads is gone")
-                await save_states(connection, {run.id: state})
-                await add_step_events(connection, events)
-                return Carried([job.wake_up for job in jobs])
+                return await self._save(connection, run, state, events, jobs)
             outputs = await render_outputs(connection, pipeline, inputs)
         except CannotGoOn as error:
             failure = Failure("step_failed", str(error), retryable=False)
             return await self._fail(connection, run, now, stop(state, error.step), failure, events)
+        except StoreUnavailable as error:
+            if not ends:
+                raise
+            log.warning("run.left_to_sweep", **job_log_fields(run), error=error)
+            await schedule_run(connection, run.id, AGAIN_SECONDS)
+            return await self._save(connection, run, noted, ended)
         await add_step_events(connection, events)
         return await self._end(connection, run, now, Status.SUCCEEDED, state, outputs=outputs)
+
+    async def _save(
+        self,
+        connection: Connection,
+        run: Run,
+        state: RunState,
+        events: Sequence[StepEvent],
+        jobs: Sequence[NewJob] = (),
+    ) -> Carried:
+        await save_states(connection, {run.id: state})
+        await add_step_events(connection, events)
+        return Carried([job.wake_up for job in jobs])
 
     async def end_overdue(self, connection: Connection, run: Run, now: datetime) -> Carried:
         """Fail a locked run whose deadline has passed."""

@@ -36,9 +36,9 @@ def starting(step: str) -> Iterator[None]:
 
 
 class StepInputs:
-    """The tensors of one locked run. Each is read once."""
+    """The tensors of one locked run. Each is read once. Without `files`, none in a file may be divided or joined."""
 
-    def __init__(self, connection: Connection, run: Run, pipeline: Pipeline, files: TensorFiles) -> None:
+    def __init__(self, connection: Connection, run: Run, pipeline: Pipeline, files: TensorFiles | None) -> None:
         self._connection = connection
         self._run = run
         self._pipeline = pipeline
@@ -91,8 +91,12 @@ class StepInputs:
         count = min(len(wanted), max(1, MAX_BITE // max(1, same)))
         elements, place = await divided.take(place, count, MAX_BITE)
         named = [Tensor(step.for_each, each.datatype, each.shape, each.data) for each in elements]
-        kept = await self._files.keep(self._connection, self._run, named)
+        kept = await self._keep(named)
         return [[each, *inputs.values()] for each in kept], place
+
+    async def _keep(self, made: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return tensors, in files of the run if they are too large for a row. Those cut out of a row are not."""
+        return made if self._files is None else await self._files.keep(self._connection, self._run, made)
 
     def _divide(self, text: str) -> DividedTensor:
         reference = parse_reference(text)
@@ -124,6 +128,7 @@ class StepInputs:
             size += piece.data.size if isinstance(piece.data, FileContent) else len(read_bytes(piece))
             if size > MAX_JOINED:
                 raise CannotGoOn(f"the outputs '{name}' of step '{step}' have over {MAX_JOINED} bytes together")
+            assert self._files is not None, "no job of the step has ended before the run begins"
             pieces.append(await self._files.load(self._run, piece))
         if not pieces:
             return gather_nothing(next(each for each in self._pipeline.outputs[step] if each.name == name))
@@ -131,7 +136,7 @@ class StepInputs:
             joined = await in_thread_if_large(size, gather, pieces)
         except InvalidElements as error:
             raise CannotGoOn(f"output '{name}' of step '{step}' cannot be joined: {error}") from error
-        (kept,) = await self._files.keep(self._connection, self._run, [joined])
+        (kept,) = await self._keep([joined])
         return kept
 
 

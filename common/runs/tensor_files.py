@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from common import ids
-from common.errors import CharoniaError, StoreNotFound, StoreRangeInvalid, StoreUnavailable
+from common.errors import CharoniaError, StoreFull, StoreNotFound, StoreRangeInvalid, StoreUnavailable
 from common.jobs.input_files import KeptFile, LargeInputsLost, drop_large_inputs, keep_files
 from common.jobs.run import Run
 from common.object_store.keys import file_key
+from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore
 from common.pipelines.elements import LENGTH_BYTES
 from common.postgres import sql
@@ -36,10 +37,16 @@ class CannotGoOn(CharoniaError):
 
 
 class TensorFiles:
-    """Reads and writes the content of tensors in the object store."""
+    """Reads and writes the content of tensors in the object store.
 
-    def __init__(self, database: Database, objects: ObjectStore, inline: int = INLINE_SIZE) -> None:
+    After a failure, calls fail at once for some seconds, so that not each run waits for a store that is away.
+    """
+
+    def __init__(
+        self, database: Database, objects: ObjectStore, inline: int = INLINE_SIZE, pauses: Pauses | None = None
+    ) -> None:
         """A tensor of up to `inline` bytes stays in its row."""
+        self._pauses = pauses or Pauses()
         self._database = database
         self._objects = objects
         self._inline = inline
@@ -67,6 +74,23 @@ class TensorFiles:
         except CharoniaError as error:  # a sweeper finds them once their time is over
             log.warning("file.upload_left", file_id=ids.encode(ids.Kind.FILE, files[0]), error=error)
 
+    @asynccontextmanager
+    async def _reach_store(self) -> AsyncIterator[None]:
+        """Raise StoreUnavailable if the block takes longer than STORE_SECONDS, or at once while the store is away."""
+        if self._pauses.left() > 0:
+            raise StoreUnavailable("The object store did not answer just now.")
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                yield
+        except TimeoutError as error:
+            self._pauses.note_failure()
+            raise StoreUnavailable(f"The object store did not answer within {STORE_SECONDS:g} s.") from error
+        except StoreUnavailable as error:
+            if not isinstance(error, StoreFull):  # others' may still fit
+                self._pauses.note_failure()
+            raise
+        self._pauses.note_success()
+
     async def read(self, run: Run, tensor: Tensor, start: int, end: int) -> bytes:
         """Return bytes of a tensor in a file, as Triton takes them. Raises CannotGoOn and StoreUnavailable."""
         content = tensor.data
@@ -75,7 +99,7 @@ class TensorFiles:
         if begin >= stop:
             return b""
         try:
-            async with store_deadline():
+            async with self._reach_store():
                 reader = await self._objects.read(file_key(run.tenant_id, content.file_id), begin, stop)
                 return b"".join([piece async for piece in reader.pieces])
         except (StoreNotFound, StoreRangeInvalid) as error:
@@ -109,7 +133,7 @@ class TensorFiles:
         sizes = [len(data) for data in large.values()]
         await self._database.fetch(QUERIES["begin_files"], run.tenant_id, [*files.values()], sizes, KEPT_SECONDS)
         kept = []
-        async with store_deadline():
+        async with self._reach_store():
             for index, data in large.items():
                 stored = await self._objects.put(file_key(run.tenant_id, files[index]), send(data))
                 kept.append(KeptFile(run.id, files[index], stored.sha256))
@@ -121,16 +145,6 @@ class TensorFiles:
             refer(tensor, files[index], len(large[index])) if index in files else tensor
             for index, tensor in enumerate(tensors)
         ]
-
-
-@asynccontextmanager
-async def store_deadline() -> AsyncIterator[None]:
-    """Raise StoreUnavailable if the block takes longer than STORE_SECONDS."""
-    try:
-        async with asyncio.timeout(STORE_SECONDS):
-            yield
-    except TimeoutError as error:
-        raise StoreUnavailable(f"The object store did not answer within {STORE_SECONDS:g} s.") from error
 
 
 def is_single(tensor: Tensor) -> bool:

@@ -10,13 +10,13 @@ from services.gateway.jobs.actions.retry import Retrier
 from services.gateway.jobs.runs.retry import RunRetrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
-from tests.support.carrier import make_carrier
+from tests.support.carrier import GATEWAY_CARRIER
 
 
 def new_canceler(database: Database, wake_ups: WakeUpPublisher, changes: ChangePublisher) -> Canceler:
-    return Canceler(database, wake_ups, changes, JobUrls(), make_carrier(database))
+    return Canceler(database, wake_ups, changes, JobUrls(), GATEWAY_CARRIER)
 
 
 def new_retrier(database: Database, wake_ups: WakeUpPublisher, changes: ChangePublisher) -> Retrier:
-    runs = RunRetrier(make_carrier(database), Pipelines())
+    runs = RunRetrier(database, GATEWAY_CARRIER, Pipelines())
     return Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes, runs)

@@ -1,4 +1,4 @@
-"""Runs of a pipeline of three steps, and what dispatchers do for them."""
+"""Runs of two pipelines, and what dispatchers do for them."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import msgspec
 from common import ids, tensors
 from common.job_states import Failure
 from common.jobs.job import JobToRun
-from common.jobs.run import find_overdue_runs
+from common.jobs.run import find_due_runs, find_overdue_runs
 from common.pipelines.definition import PipelineDefinition
 from common.pipelines.run_state import begin, encode
 from common.runs.progress import RunCarrier
@@ -31,13 +31,19 @@ CHAIN: dict[str, Any] = {
     },
     "outputs": {"result": "$last.y", "all": "$each.y"},
 }
+SINGLE: dict[str, Any] = {
+    "inputs": {"x": {"datatype": "FP32", "shape": [-1]}},
+    "steps": {"first": {"model": "a", "inputs": {"x": "$inputs.x"}}},
+    "outputs": {"result": "$first.y"},
+}
+PIPELINES = {"chain": CHAIN, "single": SINGLE}
 Y, UNUSED = Signature("y", Datatype.FP32, [-1]), Signature("unused", Datatype.FP32, [-1])
 OUTPUTS = {"first": [Y], "each": [Y, UNUSED], "last": [Y]}
 RUN = """
 INSERT INTO live_runs (id, generation, tenant_id, model, version, priority, status, attempt, max_attempts,
                        scheduled_at, timeout, initial_delay, max_delay, traceparent, tensors, run_state, callback_url,
                        callback_events)
-VALUES ($1, -1, $2, 'chain', '1', 'normal', 'queued', 0, 1, now(), 60, 0, 0, $3, $4, $5, 'https://a/b',
+VALUES ($1, -1, $2, $6, '1', 'normal', 'queued', 0, 1, now(), 60, 0, 0, $3, $4, $5, 'https://a/b',
         '{job.succeeded}')
 """
 STEPS = "SELECT id, step, step_index, status FROM jobs WHERE parent = $1 ORDER BY step, step_index"
@@ -49,29 +55,40 @@ def pack(name: str, values: Sequence[float]) -> bytes:
 
 
 class Runs:
-    """Runs of the pipeline CHAIN, whose models add one, double, and sum."""
+    """Runs of the pipelines CHAIN and SINGLE, whose models add one, double, and sum."""
 
     def __init__(self, world: World, carrier: RunCarrier | None = None) -> None:
         self.world = world
         self.database = world.database
         self.progress = RunProgress(world.database, carrier or make_carrier(world.database), world.changes)
 
-    async def begin(self, *values: float) -> UUID:
-        """Begin a run with these values as its input."""
-        definition = msgspec.json.decode(msgspec.json.encode(CHAIN), type=PipelineDefinition)
+    async def add(self, *values: float, pipeline: str = "chain") -> UUID:
+        """Add a run with these values as its input. It waits for the sweep."""
+        definition = msgspec.json.decode(msgspec.json.encode(PIPELINES[pipeline]), type=PipelineDefinition)
         await self.database.fetch(
             "INSERT INTO pipelines (tenant_id, name, version, definition, inputs, outputs) "
-            "VALUES ($1, 'chain', 1, $2, '[]', $3) ON CONFLICT DO NOTHING",
+            "VALUES ($1, $4, 1, $2, '[]', $3) ON CONFLICT DO NOTHING",
             self.world.tenant,
             msgspec.json.encode(definition),
-            msgspec.json.encode(OUTPUTS),
+            msgspec.json.encode({step: OUTPUTS[step] for step in definition.steps}),
+            pipeline,
         )
         run = ids.new()
         packed = pack("x", values)
-        state = encode(begin(CHAIN["steps"]))
-        await self.database.fetch(RUN, run, self.world.tenant, TRACEPARENT, packed, state)
-        self.world.wake_ups.announce(await self.progress.begin(run))
+        state = encode(begin([*definition.steps]))
+        await self.database.fetch(RUN, run, self.world.tenant, TRACEPARENT, packed, state, pipeline)
         return run
+
+    async def begin(self, *values: float, pipeline: str = "chain") -> UUID:
+        """Begin a run with these values as its input."""
+        run = await self.add(*values, pipeline=pipeline)
+        self.world.wake_ups.announce(await self.progress.carry_due(run))
+        return run
+
+    async def carry_due(self) -> None:
+        """Carry on the runs that were left to the sweep, as it does."""
+        for run in await find_due_runs(self.database, 100):
+            self.world.wake_ups.announce(await self.progress.carry_due(run))
 
     async def end_overdue(self) -> None:
         """End the runs whose deadline has passed, as a sweep does."""

@@ -27,7 +27,7 @@ from services.gateway.jobs.submit import Submitter
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.models.store import ModelStore
-from tests.support.carrier import make_carrier
+from tests.support.carrier import GATEWAY_CARRIER
 
 
 def new_body_lease() -> BodyLease:
@@ -59,5 +59,5 @@ def new_submitter(
         Workers(),
         Lookups(files, PipelineReader(database)),
         LargeInputWriter(database, large, objects, StoredLimit(large, max_stored), max_inline, pauses),
-        RunSubmitter(make_carrier(database), Pipelines(), wake_ups),
+        RunSubmitter(database, GATEWAY_CARRIER, Pipelines(), wake_ups),
     )

@@ -22,10 +22,12 @@ RUNS = 2
 ELEMENTS = 3
 MODELS = ("a", "b", "c")
 
-Kind = Literal["claim", "succeed", "fail", "hand back", "interrupt", "lapse", "cancel", "retry", "overdue"]
+Kind = Literal["claim", "succeed", "fail", "hand back", "interrupt", "lapse", "cancel", "retry", "due", "overdue"]
 # Most moves lead on, so that runs get as far as their ends.
 KINDS = st.sampled_from(
-    ["claim"] * 6 + ["succeed"] * 8 + ["hand back", "interrupt", "fail", "lapse", "cancel", "retry", "retry", "overdue"]
+    ["claim"] * 6
+    + ["succeed"] * 8
+    + ["hand back", "interrupt", "fail", "lapse", "cancel", "retry", "retry", "due", "overdue"]
 )
 ALL = """
 SELECT id, parent, step, step_index, status, generation, outputs, error_code, callback_url
@@ -89,6 +91,8 @@ class RunLives(RuleBasedStateMachine):
                 await self.world.cancel(run)
             case "retry":
                 await self.world.retry(run)
+            case "due":
+                await self.act.carry_due()
             case "overdue":
                 await self.act.end_overdue()
             case _:
@@ -109,6 +113,7 @@ class RunLives(RuleBasedStateMachine):
         for _ in range(3 * ELEMENTS + 20):
             self.do(self.world.pass_time(LEASE / 10))
             self.do(self.world.sweep())
+            self.do(self.act.carry_due())
             for model in MODELS:
                 for job in self.do(take(self.database, 50, model=model)):
                     self.do(self.act.succeed(job))

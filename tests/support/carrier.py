@@ -8,6 +8,7 @@ from common.settings import INLINE_SIZE
 from common.views.job import JobUrls
 
 NOWHERE = "s3://nowhere"
+GATEWAY_CARRIER = RunCarrier(JobUrls(), files=None)
 
 
 def make_carrier(database: Database, store_url: str = NOWHERE, inline: int = INLINE_SIZE) -> RunCarrier:

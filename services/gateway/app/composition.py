@@ -11,7 +11,6 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.pipelines import Pipelines
 from common.runs.progress import RunCarrier
-from common.runs.tensor_files import TensorFiles
 from common.security.encryption import Encryptor
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
@@ -207,8 +206,7 @@ def compose_jobs(
         QueueLimitStore(database), settings.max_queued, settings.max_queued_per_model, settings.max_queued_bytes
     )
     keys = IdempotencyKeys(IdempotencyStore(database))
-    files = TensorFiles(database, connections.objects, settings.inline_input)
-    carrier, pipelines = RunCarrier(urls, files), Pipelines()
+    carrier, pipelines = RunCarrier(urls, files=None), Pipelines()
     return JobServices(
         authenticator=events.authenticator,
         store=store,
@@ -222,10 +220,10 @@ def compose_jobs(
             connections.workers,
             lookups,
             compose_large_inputs(settings, connections),
-            RunSubmitter(carrier, pipelines, wake_ups),
+            RunSubmitter(database, carrier, pipelines, wake_ups),
         ),
         canceler=Canceler(database, wake_ups, changes, urls, carrier),
-        retrier=Retrier(database, catalogue, wake_ups, changes, RunRetrier(carrier, pipelines)),
+        retrier=Retrier(database, catalogue, wake_ups, changes, RunRetrier(database, carrier, pipelines)),
         eraser=Eraser(database),
         waiters=connections.waiters,
         events=events,

@@ -19,7 +19,9 @@ ALTER TABLE jobs
   ADD CONSTRAINT jobs_finished_when_terminal
     CHECK ((status IN ('succeeded', 'failed', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
   ADD CONSTRAINT jobs_counted_after_end CHECK (ended_xid IS NULL OR finished_at IS NOT NULL),
-  ADD CONSTRAINT jobs_scheduled_while_queued CHECK (scheduled_at IS NULL OR status = 'queued'),
+  ADD CONSTRAINT jobs_scheduled_while_queued CHECK (
+    scheduled_at IS NULL OR status = 'queued' OR generation = -1 AND status = 'processing' -- of a run left to the sweep
+  ),
   ADD CONSTRAINT jobs_error_when_failed CHECK (status <> 'failed' OR error_code IS NOT NULL),
   ADD CONSTRAINT jobs_erased_after_end CHECK (erased_at IS NULL OR finished_at IS NOT NULL),
   ADD CONSTRAINT jobs_outputs_after_end CHECK (outputs IS NULL OR finished_at IS NOT NULL),

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tests.support.api.model_inputs import fault, work
 from tests.support.lost_answers.statements import list_statements
@@ -28,12 +29,13 @@ SLOW = {
     "steps": {"work": {"model": "work", "inputs": {"ms": "$inputs.ms"}}},
     "outputs": {"slept": "$work.slept"},
 }
-BROKEN = {
+BROKEN: dict[str, Any] = {
     "inputs": {"mode": {"datatype": "BYTES", "shape": [1]}},
     "steps": {"only": {"model": "faulty", "inputs": {"mode": "$inputs.mode"}, "retry": {"max_attempts": 1}}},
     "outputs": {"result": "$only.result"},
 }
-PIPELINES = {"chain": CHAIN, "single": SINGLE, "slow_chain": SLOW, "broken": BROKEN}
+BROKEN_ROWS = BROKEN | {"steps": {"only": BROKEN["steps"]["only"] | {"for_each": "mode"}}}
+PIPELINES = {"chain": CHAIN, "single": SINGLE, "slow_chain": SLOW, "broken": BROKEN, "broken_rows": BROKEN_ROWS}
 OWN = [  # statements that only runs and pipelines need, in folders of others
     "add_runs",
     "add_step_events",
@@ -56,6 +58,7 @@ OWN = [  # statements that only runs and pipelines need, in folders of others
     "read_outputs",
     "record_start",
     "save_states",
+    "schedule_run",
     "use_key",
 ]
 
@@ -120,10 +123,11 @@ async def cancel(client: Client) -> None:
 
 
 async def fail(client: Client) -> None:
-    run = await client.submit("broken", {"mode": fault("invalid")["mode"]}, "failed")
-    await client.wait(run, "failed")
-    await client.call("POST", f"/v1/jobs/{run}/retry", 202, 409)
-    await client.wait(run, "failed")
+    for pipeline in ("broken", "broken_rows"):
+        run = await client.submit(pipeline, {"mode": fault("invalid")["mode"]}, "failed")
+        await client.wait(run, "failed")
+        await client.call("POST", f"/v1/jobs/{run}/retry", 202, 409)
+        await client.wait(run, "failed")
 
 
 async def take_too_long(client: Client) -> None:

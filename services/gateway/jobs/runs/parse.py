@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from common import tensors
 from common.jobs.new_job import NewJob
-from common.pipelines.references import parse_reference
+from common.pipelines.graph import find_divided_inputs
 from common.pipelines.run_state import begin, encode
 from common.tensors import FileContent
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
@@ -43,8 +43,7 @@ NO_PIPELINES: KnownPipelines = {}
 
 def to_runnable(stored: StoredPipeline) -> RunnablePipeline:
     steps = stored.pipeline.definition.steps
-    divided = [parse_reference(step.inputs[step.for_each]) for step in steps.values() if step.for_each is not None]
-    return RunnablePipeline(to_model(stored, {}), [*steps], {each.name for each in divided if each.step is None})
+    return RunnablePipeline(to_model(stored, {}), [*steps], find_divided_inputs(steps))
 
 
 def find_pipeline(key: PipelineKey, models: Collection[str], known: KnownPipelines) -> RunnablePipeline | None:

@@ -9,7 +9,7 @@ from common.jobs.cancel import LockedJob, lock_job
 from common.jobs.retry import retry_jobs
 from common.jobs.run import StepCount, begin_run, count_step_jobs, list_failed_steps, save_states
 from common.pipelines.run_state import RunState, StepStatus, decode, resume
-from common.postgres.database import Connection
+from common.postgres.database import Connection, Database
 from common.rabbitmq.wake_ups import WakeUp
 from common.runs.pipelines import Pipelines
 from common.runs.progress import RunCarrier
@@ -23,7 +23,8 @@ class Refusal(NamedTuple):
 
 
 class RunRetrier:
-    def __init__(self, carrier: RunCarrier, pipelines: Pipelines) -> None:
+    def __init__(self, database: Database, carrier: RunCarrier, pipelines: Pipelines) -> None:
+        self._database = database
         self._carrier = carrier
         self._pipelines = pipelines
 
@@ -32,7 +33,7 @@ class RunRetrier:
 
         Return None if it has another status, or was erased.
         """
-        async with self._carrier.transaction() as connection:
+        async with self._database.transaction() as connection:
             found = await lock_job(connection, run, tenant)
             if found is None or found.job.status not in statuses or found.job.erased_at is not None:
                 return None
@@ -42,7 +43,10 @@ class RunRetrier:
     async def _retry(
         self, connection: Connection, found: LockedJob, state: RunState, jobs: Mapping[str, StepCount]
     ) -> Sequence[WakeUp]:
-        """Queue the jobs again that have not succeeded, and carry on a locked run."""
+        """Queue the jobs again that have not succeeded, and carry on a locked run.
+
+        A run that may read or write files is left to the sweep. A gateway does neither.
+        """
         row = found.job
         failed = await list_failed_steps(connection, row.id)
         queued = await retry_jobs(connection, row.tenant_id, [row.id, *failed], [*TERMINAL], None)
@@ -51,7 +55,10 @@ class RunRetrier:
         run = await begin_run(connection, row.id)
         assert run is not None, "the run is locked, and waits"
         pipeline = await self._pipelines.find(connection, run.tenant_id, run.model, int(run.version or 0))
-        carried = await self._carrier.carry_on(connection, run, found.now, pipeline, [])
+        if pipeline.divides:
+            carried = await self._carrier.leave(connection, run, found.now)
+        else:
+            carried = await self._carrier.begin(connection, run, found.now, pipeline)
         return [*(wake_up for job, wake_up in queued.items() if job != row.id), *carried.wake_ups]
 
 

@@ -1,9 +1,11 @@
 """Tensors of runs are in files, if they are too large for a row."""
 
+import asyncio
 from array import array
 from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -15,14 +17,18 @@ from common.job_states import Status
 from common.jobs.job import JobToRun
 from common.jobs.run import lock_runs
 from common.object_store.keys import file_key
+from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore
+from common.pipelines import advance
 from common.postgres.database import Database
+from common.runs import tensor_files
+from common.runs.progress import AGAIN_SECONDS
 from common.runs.tensor_files import TensorFiles
 from common.tensors import Datatype, FileContent, Tensor
 from tests.integration.jobs import claim, look, new_end
 from tests.integration.runs import STEPS, Runs, pack
 from tests.integration.world import World
-from tests.support.carrier import make_carrier
+from tests.support.carrier import NOWHERE, make_carrier
 
 INLINE = 8  # bytes: two numbers
 ADD_FILE = """
@@ -116,18 +122,70 @@ async def test_outputs_in_files_are_joined(runs: Runs, store: ObjectStore) -> No
     assert await read(runs, store, unpack(last)["x"]) == [1, 2, 3, 4]
 
 
-async def test_while_the_store_is_away_nothing_is_recorded(
-    runs: Runs, store: ObjectStore, tmp_path: Path, database: Database
+async def test_an_end_that_needs_the_store_while_it_is_away_is_left_to_the_sweep(
+    runs: Runs, store: ObjectStore, database: Database
 ) -> None:
+    """So the job keeps no slot, and the end no connection. Ends that follow do not ask the store again."""
     run = await runs.begin(1, 2, 3)
     (first,) = await claim_step(runs, run, "first")
-    outputs = await put(runs, store, first.id, [2, 3, 4])
     away = Runs(runs.world, make_carrier(database))
+    await end(away, first, await put(runs, store, first.id, [2, 3, 4]))
+    assert (await look(database, first.id)).status is Status.SUCCEEDED
+    assert await claim_step(runs, run, "each") == []
+    await runs.carry_due()
+    assert await claim_step(runs, run, "each") == []  # it is not due yet
+    await runs.world.pass_time(AGAIN_SECONDS)
     with pytest.raises(StoreUnavailable):
-        await end(away, first, outputs)
-    assert (await look(database, first.id)).status is Status.PROCESSING
-    await end(runs, first, outputs)
-    assert len(await claim_step(runs, run, "each")) == 3
+        await away.carry_due()
+    await runs.carry_due()
+    assert (await runs.state(run))["scheduled_at"] is None
+    each = await claim_step(runs, run, "each")
+    assert [await read(runs, store, unpack(job)["x"]) for job in each] == [[2], [3], [4]]
+
+
+async def test_ends_of_a_run_that_is_left_to_the_sweep_are_kept_for_it(
+    runs: Runs, store: ObjectStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advance, "WINDOW", 2)
+    run = await runs.begin(1, 2, 3)
+    (first,) = await claim_step(runs, run, "first")
+    await end(runs, first, await put(runs, store, first.id, [2, 3, 4]))
+    one, two = await claim_step(runs, run, "each")
+    await end(Runs(runs.world, make_carrier(database)), one, pack("y", [4]))
+    await end(runs, two, pack("y", [6]))  # the store is back, but only a sweep finds that
+    assert await claim_step(runs, run, "each") == []
+    await runs.world.pass_time(AGAIN_SECONDS)
+    await runs.carry_due()
+    (three,) = await claim_step(runs, run, "each")
+    await end(runs, three, pack("y", [8]))
+    (last,) = await claim_step(runs, run, "last")
+    assert await read(runs, store, unpack(last)["x"]) == [4, 6, 8]
+
+
+async def test_a_store_that_hangs_is_waited_for_once(
+    runs: Runs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later calls fail at once for some time, so that many runs do not wait one after the other."""
+    monkeypatch.setattr(tensor_files, "STORE_SECONDS", 0.05)
+    reads: list[str] = []
+
+    class Hanging(ObjectStore):
+        async def read(self, key: str, start: int = 0, end: int | None = None) -> Any:
+            reads.append(key)
+            await asyncio.Event().wait()
+
+    now = 0.0
+    pauses = Pauses(lambda: now)
+    files = TensorFiles(database, Hanging(NOWHERE), INLINE, pauses)
+    ((run, _),) = await lock_runs(database, {await runs.begin(1)})
+    tensor = Tensor("x", Datatype.FP32, [2], FileContent(ids.new(), 0, 8))
+    for text in ("within 0.05 s", "just now", "just now"):
+        with pytest.raises(StoreUnavailable, match=text):
+            await files.load(run, tensor)
+    assert len(reads) == 1
+    now += pauses.left()
+    with pytest.raises(StoreUnavailable, match="within"):
+        await files.load(run, tensor)
 
 
 async def test_a_transaction_that_fails_leaves_no_file(runs: Runs, store: ObjectStore, database: Database) -> None:

@@ -45,7 +45,8 @@ async def claim_jobs(runs: Runs, run: UUID, size: int) -> list[JobEnd]:
 async def test_locked_runs_delay_no_other_end(runs: Runs, database: Database, tenant: UUID, size: int) -> None:
     """More ends wait for a locked run than there may be transactions at a time."""
     writer = make_writer(database, runs.world.stores.results, runs.world.wake_ups, runs.world.changes)
-    many, few, *single = [await runs.begin(*range(count)) for count in (2 * step_ends.RUNS + 1, 3, 1, 1)]
+    many, few = [await runs.begin(*range(count)) for count in (2 * step_ends.RUNS + 1, 3)]
+    single = [await runs.begin(1, pipeline="single") for _ in range(2)]
     for run in (many, few):
         await runs.infer(run, "first")
     *delayed, _ = await claim_jobs(runs, many, size)  # without the last one, which would make the next step begin
@@ -60,3 +61,12 @@ async def test_locked_runs_delay_no_other_end(runs: Runs, database: Database, te
             assert all(await asyncio.gather(*(writer.end(each) for each in free)))
             assert not any(task.done() for task in waiting)
         assert all(await asyncio.gather(*waiting))
+
+
+async def test_only_runs_without_for_each_share_a_transaction(runs: Runs) -> None:
+    """The end of the first step of `chain` begins one with `for_each`, which may read the object store."""
+    chain, single = await runs.begin(1), await runs.begin(1, pipeline="single")
+    ends = [end for run in (chain, single) for end in await claim_jobs(runs, run, 1)]
+    taken, recorded, _ = await runs.progress.end_light(ends)
+    assert [end.parent for end in taken] == [single]
+    assert recorded == {end.event.id for end in taken}

@@ -6,6 +6,7 @@ import pytest
 
 from common import ids
 from common.job_states import Status
+from common.jobs.run import find_due_runs
 from services.gateway.files.quota import Quota
 from services.gateway.files.store import FileStore
 from services.gateway.http.problems import Problem
@@ -44,6 +45,7 @@ async def test_a_canceled_run_cancels_its_steps(client: Client) -> None:
     assert await client.world.retry(run) == set()
     await client.world.recorder.cancel(running, running.time_after(1.0), TRACEPARENT)
     assert await client.world.retry(run) == {run}
+    await client.runs.carry_due()
     await client.end(run)
     assert (await client.find(run)).status is Status.SUCCEEDED
 
@@ -70,10 +72,26 @@ async def test_a_retry_keeps_what_succeeded(client: Client) -> None:
     assert await client.world.replay([run]) == {run}
     assert [status for _, _, status in await client.runs.steps(run)] == ["succeeded", "queued", "queued", "succeeded"]
     assert await client.list_steps(run) == before
+    await client.runs.carry_due()
     await client.end(run)
     row = await client.find(run)
     assert (row.status, row.error_code) == (Status.SUCCEEDED, None)
     assert row.inference_ms == 3.0  # usage has counted the jobs before
+
+
+async def test_a_retry_of_a_run_that_may_need_the_object_store_is_left_to_the_sweep(client: Client) -> None:
+    """The gateway begins it, and only the sweep and the dispatchers read and write files."""
+    run = (await client.submit()).row.id
+    await client.world.canceler.cancel(client.tenant, run)
+    assert await client.world.retry(run) == {run}
+    assert (await client.find(run)).status is Status.PROCESSING
+    assert await find_due_runs(client.database, 10) == [run]
+    await client.runs.infer(run, "first")
+    assert await client.list_steps(run, step="each") == []
+    await client.runs.carry_due()
+    assert len(await client.list_steps(run, step="each")) == 3
+    await client.end(run)
+    assert (await client.find(run)).status is Status.SUCCEEDED
 
 
 async def test_calls_on_the_job_of_a_step_name_its_run(client: Client) -> None:

@@ -7,14 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from common import ids
+from common import ids, tensors
 from common.job_states import Status
 from common.jobs.new_job import JobFile
 from common.jobs.run import find_due_runs
+from common.pipelines.definition import PipelineDefinition
+from common.tensors import Datatype, FileContent, Tensor
 from services.gateway.batches.store import BatchStore, NewBatch, NewItem
 from services.gateway.http.problems import Problem
-from tests.integration.gateway.jobs.runs.client import VALUES, Client
+from services.gateway.pipelines.store import NewPipeline, PipelineWriter
+from tests.integration.files import add_file
+from tests.integration.gateway.jobs.runs.client import INPUTS, VALUES, Client
 from tests.integration.jobs import TRACEPARENT
+from tests.integration.runs import CHAIN, OUTPUTS
 from tests.integration.submitters import new_body_lease
 
 
@@ -57,6 +62,25 @@ async def test_a_run_whose_file_is_gone_is_refused(client: Client) -> None:
     assert await client.list_jobs() == []
 
 
+@pytest.mark.parametrize("step", ["first", "each"])
+async def test_a_run_that_divides_a_file_waits_for_the_sweep(client: Client, step: str) -> None:
+    """The gateway never waits for the object store. It hands over whole files at once."""
+    steps = {step: {"model": "a", "inputs": {"x": "$inputs.x"}} | ({"for_each": "x"} if step == "each" else {})}
+    definition = {"inputs": CHAIN["inputs"], "steps": steps, "outputs": {"result": f"${step}.y"}}
+    new = NewPipeline("rows", msgspec.convert(definition, PipelineDefinition), INPUTS, {step: OUTPUTS[step]})
+    await PipelineWriter(client.database).add(client.key, new)
+    context = await client.submitter.make_context(client.key, TRACEPARENT)
+    run = await client.submitter.parse(msgspec.json.encode({"model": "rows", "inputs": VALUES}), context)
+    file = await add_file(client.database, client.tenant)
+    packed = tensors.pack([Tensor("x", Datatype.FP32, [3], FileContent(file, 0, 12))])
+    in_file = msgspec.structs.replace(run, id=ids.new(), tensors=packed, files=[JobFile(file, "/inputs/x/file")])
+    for each, waits in ((run, False), (in_file, step == "each")):
+        await client.submitter.submit_job(each, new_body_lease())
+        assert await find_due_runs(client.database, 10) == ([each.id] if waits else [])
+        assert bool(await client.runs.steps(each.id)) is not waits
+        await client.world.canceler.cancel(client.tenant, each.id)
+
+
 async def test_runs_of_a_batch_wait_for_a_sweeper(client: Client) -> None:
     batch_id = ids.new()
     context = await client.submitter.make_context(client.key, TRACEPARENT)
@@ -69,7 +93,7 @@ async def test_runs_of_a_batch_wait_for_a_sweeper(client: Client) -> None:
     assert await store.count_jobs(batch_id) == {"queued": 2}
     assert set(await client.list_jobs(batch_id=batch_id)) == {run.id for run in runs}
     for run in runs:
-        await client.runs.progress.begin(run.id)
+        await client.runs.progress.carry_due(run.id)
         assert await store.find_open_job(batch_id) is not None
         await client.end(run.id)
     assert await store.find_open_job(batch_id) is None

@@ -61,6 +61,7 @@ async def test_the_stream_of_a_run_has_its_steps_in_order(client: Client) -> Non
     run = (await client.submit()).row.id
     await client.fail(run)
     await client.world.retry(run)
+    await client.runs.carry_due()
     await client.end(run)
     rows = await client.read_history(run)
     assert len({row.position for row in rows}) == len(rows)
