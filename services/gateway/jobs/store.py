@@ -64,9 +64,9 @@ class ElementJob(NamedTuple):
 
 
 class FoundJob(NamedTuple):
-    """A job. Outputs over LARGE bytes are not read; only `outputs_size` says that there are some.
+    """A job. Large outputs may not be read; `outputs_size` says that there are some.
 
-    `request` is what the job was translated from, as JSON. It is not read either if it has more than LARGE bytes.
+    `request` is what the job was translated from, as JSON. It may not be read either; `request_size` says so.
     """
 
     row: Job
@@ -100,9 +100,12 @@ class JobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob | None:
-        """Return the tenant's job with its queue position, and with its outputs unless they are large."""
-        record = await self._database.fetch_one(QUERIES["find_job"], job_id, tenant_id, LARGE)
+    async def find_job(self, job_id: UUID, tenant_id: UUID, largest: int = LARGE) -> FoundJob | None:
+        """Return the tenant's job with its queue position, and with its outputs and its request.
+
+        Each of them is left out if it has more than `largest` bytes.
+        """
+        record = await self._database.fetch_one(QUERIES["find_job"], job_id, tenant_id, largest)
         if record is None:
             return None
         row = read_shown_job(dict(record))

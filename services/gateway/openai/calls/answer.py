@@ -1,5 +1,6 @@
 """Awaits the job of a request, and returns what its model has written."""
 
+from common.jobs.job import Job
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.idempotency.keys import IDEMPOTENCY_KEY
@@ -29,14 +30,19 @@ class Answers:
         return await self.reader.read(found.row.tenant_id, found.outputs or b"[]", lease)
 
     async def wait(self, request: Caller, call: Call) -> list[Outputs]:
-        """Return the outputs of a request's job once it has succeeded.
+        """Return the outputs of a request's job once it has succeeded. Raises as `finish` does."""
+        _, outputs = await self.finish(request, call)
+        return outputs
+
+    async def finish(self, request: Caller, call: Call) -> tuple[Job, list[Outputs]]:
+        """Return a request's job and its outputs once it has succeeded.
 
         A job without an idempotency key is canceled when its client leaves, or when nobody may wait any longer: nobody
         can come back for the answer. Raises Problem for every other end of the job or of the wait.
         """
         try:
             found = await self.inference.await_result(call.row, request.user, request.receive, cancels=not call.is_kept)
-            return await self.read(request, found)
+            return found.row, await self.read(request, found)
         except Problem as problem:
             if problem.code in STILL_RUNNING and not call.is_kept:
                 await self.inference.cancel(call.row)

@@ -1,6 +1,8 @@
 """OpenAPI of OpenAI's calls: their errors."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 from litestar.openapi.datastructures import ResponseSpec
 
@@ -37,9 +39,11 @@ SUBMIT = (
 )
 
 
-def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
-    """Describe a call's errors for its OpenAPI."""
-    descriptions = DESCRIPTIONS | OWN
+def document(
+    *statuses: HTTPStatus, meanings: Mapping[HTTPStatus, str] = MappingProxyType({})
+) -> dict[int, ResponseSpec]:
+    """Describe a call's errors for its OpenAPI. `meanings` are those that are the call's own."""
+    descriptions = {**DESCRIPTIONS, **OWN, **meanings}
     return {
         int(status): ResponseSpec(OpenAIError, description=descriptions[status], generate_examples=False)
         for status in statuses

@@ -1,7 +1,7 @@
 """Streams what a model writes, as server-sent events in OpenAI's form."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Protocol
@@ -13,6 +13,7 @@ from common import ids
 from common.errors import Unavailable
 from common.event_types import TERMINAL_EVENTS
 from common.job_states import TERMINAL, Status
+from common.jobs.job import Job
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
 from services.gateway.auth.authentication import Authenticator
@@ -97,9 +98,9 @@ class Streams:
             if has_left:
                 log.info("job.client_disconnected", **job_log_fields(call.row))
             if not is_over and not call.is_kept:
-                self._cancel_soon(call)
+                self.cancel_soon(call)
 
-    def _cancel_soon(self, call: Call) -> None:
+    def cancel_soon(self, call: Call) -> None:
         """Cancel a job in a task of its own: that of a request whose client has left is canceled itself."""
         task = asyncio.create_task(self._answers.inference.cancel(call.row))
         self._canceling.add(task)
@@ -108,7 +109,7 @@ class Streams:
     async def _follow(self, request: Caller, call: Call, writer: ChunkWriter) -> AsyncGenerator[bytes, None]:
         """Yield the chunks of a job until it has succeeded. Raises Problem for every other end."""
         lease = find_response_lease(request.scope)
-        progress = Progress(call.shown, writer.write_text)
+        progress = Progress(call.shown)
         following = self._history.follow(call.row.id, request.user, lease, START)
         has_ended = False
         async with aclosing(until_revoked(self._authenticator, request, following)) as events:
@@ -117,22 +118,22 @@ class Streams:
                     yield KEEP_ALIVE
                     continue
                 has_ended = event.type in TERMINAL_EVENTS
-                for outputs in await self._read_event(request, call, event):
-                    if chunk := progress.add(event, outputs):
-                        yield chunk
-        for chunk in await self._finish(request, call, progress, has_ended):
-            yield chunk
+                for outputs in await self.read_event(request, call.row, event):
+                    if text := progress.add(event, outputs):
+                        yield frame(writer.write_text(text))
+        for text in await self._finish(request, call, progress, has_ended):
+            yield frame(writer.write_text(text))
         for body in writer.write_end(progress.transcript):
             yield frame(body)
 
-    async def _read_event(self, request: Caller, call: Call, event: Event) -> list[Outputs]:
+    async def read_event(self, request: Caller, row: Job, event: Event) -> list[Outputs]:
         """Return the outputs in an event: of one response, if it has any."""
         if event.type != "job.output":
             return []
         stored = msgspec.json.decode(event.body, type=OutputEvent).data.outputs
-        return await self._answers.reader.read(call.row.tenant_id, bytes(stored), find_response_lease(request.scope))
+        return await self._answers.reader.read(row.tenant_id, bytes(stored), find_response_lease(request.scope))
 
-    async def _finish(self, request: Caller, call: Call, progress: "Progress", has_ended: bool) -> list[bytes]:
+    async def _finish(self, request: Caller, call: Call, progress: "Progress", has_ended: bool) -> list[str]:
         """Return the rest of the text of a job that has succeeded. Raises Problem for every other state."""
         found = await self._answers.inference.store.find_job(call.row.id, call.row.tenant_id)
         job_id = ids.encode(ids.Kind.JOB, call.row.id)
@@ -142,28 +143,27 @@ class Streams:
             raise still_running(job_id, "the stream has ended before the job")
         if found.row.status is not Status.SUCCEEDED:
             raise explain_failure(found.row, job_id)
-        chunks = []
+        texts = []
         if not progress.has_pieces:  # the model does not stream
-            chunks = [progress.take(outputs) for outputs in await self._answers.read(request, found)]
-        return [chunk for chunk in (*chunks, progress.end()) if chunk]
+            texts = [progress.take(outputs) for outputs in await self._answers.read(request, found)]
+        return [text for text in (*texts, progress.end()) if text]
 
 
 class Progress:
     """What a stream has sent, and what the model says of it."""
 
-    def __init__(self, shown: Shown, write_text: Callable[[str], bytes]) -> None:
+    def __init__(self, shown: Shown) -> None:
         self._shown = shown
         self.transcript = self._begin()
         self.has_pieces = False
-        self._write_text = write_text
         self._sent = SentText()
         self._claim = ""
 
     def _begin(self) -> Transcript:
         return Transcript(self._shown.stop, self._shown.max_tokens)
 
-    def add(self, event: Event, outputs: Outputs) -> bytes:
-        """Return the chunk of a response, or nothing. Raises Problem if a new attempt writes another text."""
+    def add(self, event: Event, outputs: Outputs) -> str:
+        """Return the new text of a response, or nothing. Raises Problem if a new attempt writes another text."""
         claim, _, _ = event.id.partition(".")
         if self.has_pieces and claim != self._claim:
             self.transcript = self._begin()
@@ -171,27 +171,26 @@ class Progress:
         self._claim, self.has_pieces = claim, True
         return self.take(outputs)
 
-    def take(self, outputs: Outputs) -> bytes:
+    def take(self, outputs: Outputs) -> str:
         try:
-            return self._write(self.transcript.add(read_piece(outputs)))
+            return self._send(self.transcript.add(read_piece(outputs)))
         except UnreadableOutput as error:
             raise unreadable(error) from error
 
-    def end(self) -> bytes:
+    def end(self) -> str:
         """Return what is left of the text. Raises Problem as `add` does."""
-        rest = self._write(self.transcript.end())
+        rest = self._send(self.transcript.end())
         try:
             self._sent.end()
         except Diverged:
             raise diverged() from None
         return rest
 
-    def _write(self, text: str) -> bytes:
+    def _send(self, text: str) -> str:
         try:
-            new = self._sent.add(text)
+            return self._sent.add(text)
         except Diverged:
             raise diverged() from None
-        return frame(self._write_text(new)) if new else b""
 
 
 def frame(body: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Submits the job of a request, or finds the job of a repeated one."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from litestar import Request
@@ -64,11 +65,20 @@ class Submission:
         self._template_workers = template_workers
 
     async def submit(
-        self, request: Caller, endpoint: Endpoint, key: str | None, translate: Translate, reshow: Reshow
+        self,
+        request: Caller,
+        endpoint: Endpoint,
+        key: str | None,
+        translate: Translate,
+        reshow: Reshow,
+        *,
+        check: Callable[[Shown], None] | None = None,
+        more: int = 0,
     ) -> Call:
         """Commit the job of a request, or find that of its idempotency key. The body is freed on return.
 
-        Raises Problem (400, 403, 404, 408, 409, 413, 415, 422, 429, 503), and Unavailable.
+        `check` is called before anything is written. `more` are bytes that `translate` works on beside the body.
+        Raises what `check` raises, Problem (400, 403, 404, 408, 409, 413, 415, 422, 429, 503), and Unavailable.
         """
         body = await request.body()
         request_key = make_request_key(endpoint, key, body)
@@ -83,16 +93,18 @@ class Submission:
             job = await self.workers.work(len(body), rebuild, body, context)
             submitted = replay(first, job)
         else:
-            job, shown = await self.translate(body, context, translate)
+            job, shown = await self.translate(body, context, translate, more)
+            if check is not None:
+                check(shown)
             submitted = await self._submitter.submit_job(job, find_lease(request.scope))
         forget_body(request)
         note(submitted)
         return Call(submitted.row, shown, request_key is not None, submitted.replayed)
 
-    async def translate(self, body: bytes, context: SubmitContext, translate: Translate) -> Translated:
+    async def translate(self, body: bytes, context: SubmitContext, translate: Translate, more: int = 0) -> Translated:
         """Return the valid job of a body. Raises Problem (400, 403, 404, 409, 422, 500), and Unavailable."""
         try:
-            return await self.workers.work(len(body), translate, body, context, False)
+            return await self.workers.work(len(body) + more, translate, body, context, False)
         except NeedsWorker as needed:
             only = {needed.model: context.models[needed.model]}
             return await self._template_workers.run(translate, body, context._replace(models=only), True)

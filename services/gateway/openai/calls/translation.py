@@ -95,11 +95,14 @@ class Repeated(msgspec.Struct, frozen=True):
     """What a repeated request is answered with. A gateway of a later release may have accepted the rest."""
 
     model: Name
+    service_tier: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 def rebuild(body: bytes, context: SubmitContext) -> NewJob:
     """Return the job of a request that was accepted before, as far as its answer shows it. Raises Problem (403)."""
-    model = decode_body(body, Repeated).model
-    request = SubmitJob(model=model, inputs={})
+    repeated: Repeated = decode_body(body, Repeated)
+    priority = PRIORITIES.get(repeated.service_tier or "auto", Priority.NORMAL)
+    request = SubmitJob(model=repeated.model, inputs={}, priority=priority, metadata=repeated.metadata)
     check_permissions(request, context.allowed)
     return add_request_key(build_job(context.tenant_id, request, [], context.traceparent), context.request_key)

@@ -94,7 +94,7 @@ class FakeStore(JobStore):
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob:
+    async def find_job(self, job_id: UUID, tenant_id: UUID, largest: int = 0) -> FoundJob:
         return FoundJob(self._world.row, b"[]", "none", None, erased=False)
 
 
