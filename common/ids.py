@@ -33,9 +33,9 @@ class Kind(StrEnum):
     FILE = "file"
 
 
-def make_pattern(kind: Kind) -> str:
-    """Return a regular expression for the ids of a kind."""
-    return f"^{kind}_[0-7][0-9a-hjkmnp-tv-z]{{{_LENGTH - 1}}}$"
+def make_pattern(prefix: str) -> str:
+    """Return a regular expression for the ids with a prefix, such as that of a kind."""
+    return f"^{prefix}_[0-7][0-9a-hjkmnp-tv-z]{{{_LENGTH - 1}}}$"
 
 
 # Ids in the bodies of requests. The pattern is only documented: each call has its own answer to a wrong id.

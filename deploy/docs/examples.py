@@ -14,6 +14,7 @@ IN_PATH = {
     "delivery_id": "dlv_01m7ystyjreeattn4s7m92kk5s",
     "file_id": "file_01m0p2tmt8fa7bvqpx6v5ebrxj",
     "key_id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
+    "response_id": "resp_01m7ysshxnfbevq05b7h55g94z",
     "name": "echo",
     "model": "echo",
     "pipeline": "twice",

@@ -22,6 +22,7 @@ class OpenAIServices:
     submission: Submission
     answers: Answers
     streams: Streams
+    jobs: JobServices
 
 
 Services = NamedDependency[SkipValidation[OpenAIServices]]
@@ -37,4 +38,5 @@ def compose_openai(
         submission=Submission(jobs.submitter, jobs.submitter.workers, template_workers),
         answers=answers,
         streams=Streams(jobs.events.history, jobs.authenticator, answers),
+        jobs=jobs,
     )

@@ -7,11 +7,12 @@ from common import ids
 
 
 class Prefix(StrEnum):
-    """The prefix of an id in OpenAI's API. All of them but the last two are jobs."""
+    """The prefix of an id in OpenAI's API. All of them but the last two are jobs. A message is a job's answer."""
 
     CHAT = "chatcmpl"
     COMPLETION = "cmpl"
     RESPONSE = "resp"
+    MESSAGE = "msg"
     BATCH = "batch"
     FILE = "file"
 

@@ -8,6 +8,8 @@ from services.gateway.openai.completions import routes as completions
 from services.gateway.openai.dependencies import OpenAIServices
 from services.gateway.openai.embeddings import routes as embeddings
 from services.gateway.openai.models import routes as models
+from services.gateway.openai.responses import routes as responses
+from services.gateway.openai.responses import stored_routes as stored_responses
 
 HANDLERS = [
     models.list_openai_models,
@@ -15,6 +17,11 @@ HANDLERS = [
     chat.create_chat_completion,
     completions.create_completion,
     embeddings.create_embeddings,
+    responses.create_response,
+    stored_responses.get_response,
+    stored_responses.cancel_response,
+    stored_responses.delete_response,
+    stored_responses.list_input_items,
 ]
 
 

@@ -36,6 +36,8 @@ from services.gateway.openai.chat import schemas as chat_schemas
 from services.gateway.openai.completions import schemas as completion_schemas
 from services.gateway.openai.embeddings import schemas as embedding_schemas
 from services.gateway.openai.models import schemas as openai_model_schemas
+from services.gateway.openai.responses import schemas as response_schemas
+from services.gateway.openai.responses import views as response_views
 from services.gateway.openapi.answer_examples import ANSWERS
 from services.gateway.openapi.descriptions import describe_fields
 from services.gateway.openapi.examples import REQUESTS
@@ -76,6 +78,8 @@ SCHEMA_MODULES = (
     chat_schemas,
     completion_schemas,
     embedding_schemas,
+    response_schemas,
+    response_views,
     parameters,
     health,
 )

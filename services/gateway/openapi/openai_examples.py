@@ -26,9 +26,68 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "create_embeddings": {
         "two texts": {"model": "embed", "input": ["a conch", "a shell"], "encoding_format": "float"},
     },
+    "create_response": {
+        "a question": {"model": "chat", "input": "What is a conch?"},
+        "in the background": {
+            "model": "chat",
+            "instructions": "Answer in one sentence.",
+            "input": [{"role": "user", "content": [{"type": "input_text", "text": "What is a conch?"}]}],
+            "background": True,
+            "max_output_tokens": 100,
+            "temperature": 0,
+            "service_tier": "flex",
+            "metadata": {"order": "4711"},
+        },
+    },
 }
 MODEL = {"id": "chat", "object": "model", "created": 0, "owned_by": "charonia"}
 MESSAGE = {"role": "assistant", "content": "A conch is a large sea snail.", "refusal": None}
+RESPONSE: dict[str, Any] = {
+    "id": f"resp_{LETTERS}",
+    "object": "response",
+    "created_at": CREATED,
+    "completed_at": CREATED + 1,
+    "status": "completed",
+    "background": False,
+    "model": "chat",
+    "output": [
+        {
+            "id": f"msg_{LETTERS}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"text": MESSAGE["content"], "type": "output_text", "annotations": [], "logprobs": []}],
+        }
+    ],
+    "error": None,
+    "incomplete_details": None,
+    "usage": {
+        "input_tokens": 14,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 9,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 23,
+    },
+    "instructions": None,
+    "previous_response_id": None,
+    "max_output_tokens": None,
+    "temperature": None,
+    "top_p": None,
+    "text": {"format": {"type": "text"}},
+    "reasoning": {"effort": None, "summary": None},
+    "truncation": "disabled",
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "max_tool_calls": None,
+    "metadata": {},
+    "service_tier": "default",
+    "store": True,
+    "user": None,
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
 ANSWERS: dict[str, Any] = {
     "OpenAIModel": MODEL,
     "OpenAIModelList": {"object": "list", "data": [MODEL]},
@@ -57,5 +116,24 @@ ANSWERS: dict[str, Any] = {
         ],
         "model": "embed",
         "usage": {"prompt_tokens": 4, "total_tokens": 4},
+    },
+    "OpenAIResponse": RESPONSE,
+    "cancel_response 200": RESPONSE
+    | {"background": True, "status": "cancelled", "completed_at": None, "output": [], "usage": None},
+    "DeletedResponse": {"id": RESPONSE["id"], "object": "response", "deleted": True},
+    "InputItemList": {
+        "object": "list",
+        "data": [
+            {
+                "id": f"msg_{LETTERS}_0",
+                "type": "message",
+                "role": "user",
+                "status": "completed",
+                "content": [{"type": "input_text", "text": "What is a conch?"}],
+            }
+        ],
+        "first_id": f"msg_{LETTERS}_0",
+        "last_id": f"msg_{LETTERS}_0",
+        "has_more": False,
     },
 }

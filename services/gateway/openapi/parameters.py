@@ -3,10 +3,12 @@
 from typing import Any
 
 from common import ids
+from services.gateway.openai.ids import Prefix
 
 NULL = {"type": "null"}
-# The parameters in paths. Their patterns are only documented: nothing can have a malformed id, so it gets 404.
-IN_PATH: dict[str, tuple[str, ids.Kind | None]] = {
+# The parameters in paths, and the prefixes of those that are ids. Their patterns are only documented: nothing can have
+# a malformed id, so it gets 404.
+IN_PATH: dict[str, tuple[str, str | None]] = {
     "job_id": ("The id of the job.", ids.Kind.JOB),
     "batch_id": ("The id of the batch.", ids.Kind.BATCH),
     "webhook_id": ("The id of the subscription.", ids.Kind.WEBHOOK),
@@ -14,6 +16,7 @@ IN_PATH: dict[str, tuple[str, ids.Kind | None]] = {
     "delivery_id": ("The id of the delivery.", ids.Kind.DELIVERY),
     "file_id": ("The id of the file.", ids.Kind.FILE),
     "key_id": ("The id of the key.", ids.Kind.KEY),
+    "response_id": ("The id of the response.", Prefix.RESPONSE),
     "name": ("The name of the model.", None),
     "model": ("The name of the model.", None),
     "pipeline": ("The name of the pipeline.", None),
@@ -26,9 +29,9 @@ def describe_parameters(operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", []):
         parameter["schema"] = drop_null(parameter["schema"])
         if parameter["in"] == "path":
-            parameter["description"], kind = IN_PATH[parameter["name"]]
-            if kind is not None:
-                parameter["schema"]["pattern"] = ids.make_pattern(kind)
+            parameter["description"], prefix = IN_PATH[parameter["name"]]
+            if prefix is not None:
+                parameter["schema"]["pattern"] = ids.make_pattern(prefix)
 
 
 def drop_null(schema: dict[str, Any]) -> dict[str, Any]:

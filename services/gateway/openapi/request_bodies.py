@@ -33,6 +33,11 @@ CHUNKS = {
     "type": "string",
     "description": "Server-sent events in OpenAI's form. The last has the data `[DONE]`.",
 }
+RESPONSE_EVENTS = {
+    "type": "string",
+    "description": "Server-sent events in OpenAI's form. The last is `response.completed`, `response.incomplete`, "
+    "`response.failed`, or `error` if the stream cannot go on.",
+}
 RAW_TENSORS = {
     "type": "string",
     "format": "binary",
@@ -50,6 +55,7 @@ OPENAI_BODIES = {
     "create_chat_completion": "ChatRequest",
     "create_completion": "CompletionRequest",
     "create_embeddings": "EmbeddingRequest",
+    "create_response": "ResponseRequest",
 }
 BODIES: dict[str, Any] = {
     "submit_job": {"content": {"application/json": {"schema": JOB}}, "required": True},
@@ -92,6 +98,7 @@ OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
     "get_trace": {PLAIN_TEXT: {"schema": {"type": "string", "description": "The spans in columns, one a line."}}},
     "download_file": {"*/*": {"schema": FILE}},
     **{call: {EVENT_STREAM: {"schema": CHUNKS}} for call in ("create_chat_completion", "create_completion")},
+    **{call: {EVENT_STREAM: {"schema": RESPONSE_EVENTS}} for call in ("create_response", "get_response")},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},
 }

@@ -70,12 +70,14 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     **dict.fromkeys((("submit_job", "409"), ("submit_batch", "409"), ("erase_job", "409")), ("Retry-After",)),
     ("list_events", "200"): OF_STREAM,
     ("list_feed", "200"): OF_STREAM,
+    ("get_response", "200"): OF_STREAM,
+    ("delete_response", "409"): ("Retry-After",),
     **{
         (call, status): OPENAI_JOB
         + (OF_STREAM if status == "200" and call != "create_embeddings" else ())
         + (("x-should-retry",) if status != "200" else ())
         + (("Retry-After",) if status == "409" else ())
-        for call in ("create_chat_completion", "create_completion", "create_embeddings")
+        for call in ("create_chat_completion", "create_completion", "create_embeddings", "create_response")
         for status in ("200", "400", "404", "408", "409", "410", "500", "503", "504")
     },
     **{

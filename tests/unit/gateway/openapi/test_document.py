@@ -17,7 +17,7 @@ from services.gateway.openapi.references import PREFIX, find_names
 from tests.support.api.openapi_schemas import check_value, find_name, list_operations, walk
 
 HAS_PATTERN = re.compile(r"(id|url|ids|.*_(id|url)|batch|.*-key|location|events|types)")
-OWN = {"InferRequest.id"}  # any text of the client
+OWN = {"InferRequest.id", "InputMessage.id"}  # any text of the client
 CLOSED = ("enum", "pattern", "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 
 

@@ -1,0 +1,1 @@
+"""Responses: answers that are kept, in the background too, each of which may continue another."""
