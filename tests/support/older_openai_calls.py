@@ -21,6 +21,7 @@ def call(client: Any) -> dict[str, Any]:
         "chat": client.chat.completions.create(model="messages_model", messages=HELLO).choices[0].message.content,
         "stream": [chunk.choices[0].delta.content for chunk in stream],
         "completion": client.completions.create(model="vllm_model", prompt="one two").choices[0].text,
+        "response": client.responses.create(model="messages_model", input="one two").output_text,
         "embedding": client.embeddings.create(model="embeddings_model", input="one two").data[0].embedding,
         "error": name_error(client),
     }

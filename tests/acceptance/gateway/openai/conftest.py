@@ -12,7 +12,7 @@ import pytest
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.acceptance.conftest import ENVIRONMENT
+from tests.acceptance.conftest import ENVIRONMENT, WHOLE, keep_triton_running
 from tests.support.api.api_client import Api
 from tests.support.database.checks import add_checks
 from tests.support.language_models import STUBS
@@ -28,7 +28,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         with stack:
             asyncio.run(add_checks(stack.postgres.url))
             wait_for_broker(*stack.gateways)
-            yield stack
+            with keep_triton_running(stack, WHOLE):
+                yield stack
     finally:
         stack.postgres.delete()
 

@@ -32,6 +32,7 @@ async def test_each_call_works_with_an_older_client(base_url: str) -> None:
         "chat": "one two",
         "stream": ["one", " two", None],
         "completion": "one two",
+        "response": "one two",
         "embedding": [7, 2, 3],
         "error": ["unsupported_parameter", "n"],
         "async": ["one", " two", None],
