@@ -13,7 +13,8 @@ from common.event_types import EVENT_TYPES
 from common.postgres import sql
 from common.views.delivery_errors import explain_attempt
 from common.views.hidden_query import hide_query
-from common.views.job import AttemptFailure, Time, format_optional_time, format_time
+from common.views.job import Time, format_optional_time, format_time
+from common.views.job_parts import AttemptFailure
 
 QUERIES = sql.load("common.views", "delivery.sql")
 

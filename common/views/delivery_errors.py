@@ -1,6 +1,6 @@
 """Why an attempt of a delivery failed, in a sentence. The notifier stores only the code."""
 
-from common.views.job import AttemptFailure
+from common.views.job_parts import AttemptFailure
 
 MESSAGES = {
     "timeout": "the receiver did not answer in time",

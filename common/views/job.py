@@ -11,9 +11,9 @@ from common import ids
 from common.event_types import JobEventType
 from common.job_states import Failure, Priority, Status
 from common.jobs.job import Job
-from common.pipelines.run_state import StepStatus
 from common.security.signed_urls import VALID, UrlSigner
 from common.telemetry import tracing
+from common.views.job_parts import Metrics, RunStep, Urls, WaitingFor
 from common.views.outputs import Outputs, sign_files
 
 WebhookStatus = Literal["none", "pending", "succeeded", "failed"]
@@ -34,70 +34,6 @@ def job_log_fields(row: Job) -> dict[str, str]:
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
-
-
-class Metrics(msgspec.Struct, frozen=True):
-    """How long the parts of a job took, in whole milliseconds. Each is null until it is known."""
-
-    queue_ms: int | None
-    """From when the job could run to the start of its latest attempt. Null while it waits for the next attempt."""
-    inference_ms: int | None
-    """The latest attempt as its dispatcher saw it, from the call of Triton to the outputs as JSON.
-
-    It includes the wait in Triton's own queue: Triton does not report that for a single request. A run of a pipeline
-    has the sum of its steps' jobs that succeeded since it began, or was retried.
-    """
-    total_ms: int | None
-    """From the submit to the end of the job."""
-
-
-class AttemptFailure(msgspec.Struct, frozen=True):
-    """Why an attempt failed."""
-
-    code: str
-    """A stable error code. The reference lists the codes of jobs and of deliveries."""
-    message: str
-    """A sentence about the error, for people. It may change."""
-
-
-class RunStep(msgspec.Struct, frozen=True):
-    """A step of a run."""
-
-    status: StepStatus
-    """The state: `waiting` for other steps, `running` while its jobs wait or run, or how it ended."""
-    total: int | None
-    """How many elements the step has: 1 without `for_each`. Null until it begins."""
-    done: int
-    """How many of the elements have succeeded."""
-    job: str | None
-    """The job of a step without `for_each`. Null until the step begins, and with `for_each`: list the jobs then."""
-
-
-WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
-
-
-class WaitingFor(msgspec.Struct, frozen=True):
-    """Why a queued job does not run yet."""
-
-    code: WaitCode
-    """The reason."""
-    detail: str
-    """A sentence about the reason."""
-
-
-class Urls(msgspec.Struct, frozen=True):
-    """The URLs of a job. They are paths, unless `CHARONIA_PUBLIC_URL` is set."""
-
-    self: str
-    """The job itself."""
-    cancel: str
-    """`POST` cancels the job."""
-    events: str
-    """The history of the job, as a list or a stream."""
-    deliveries: str
-    """The webhooks sent for the job."""
-    trace: Annotated[str, Meta(extra_json_schema={"format": "uri"})] | None
-    """The trace in a user interface; null unless `CHARONIA_TRACE_URL` is set."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,8 @@ import msgspec
 from common import ids
 from common.event_types import EVENT_TYPES, STEP_EVENTS, TERMINAL_EVENTS, number_event
 from common.job_states import TERMINAL, Status
-from common.views.job import AttemptFailure, JobUrls, format_time
+from common.views.job import JobUrls, format_time
+from common.views.job_parts import AttemptFailure
 from services.gateway.auth.store import Key
 from services.gateway.events.store import EventPosition, EventStore, HistoryRow
 from services.gateway.events.waiters import Waiter, Waiters

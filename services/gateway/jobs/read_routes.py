@@ -12,7 +12,8 @@ from litestar.params import Parameter
 from common import ids
 from common.job_states import TERMINAL, Status
 from common.telemetry import tracing
-from common.views.job import AttemptFailure, JobView, duration_ms, format_time, list_job, view_job
+from common.views.job import JobView, duration_ms, format_time, list_job, view_job
+from common.views.job_parts import AttemptFailure
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
 from services.gateway.auth.signed_urls import check_signed_url
 from services.gateway.auth.store import Key

@@ -13,7 +13,8 @@ from common.event_types import JOB_EVENT_TYPES
 from common.ids import JobId
 from common.job_options import Name, Parameters, RetryOptions, Timeout
 from common.job_states import Priority
-from common.views.job import AttemptFailure, JobView, Time
+from common.views.job import JobView, Time
+from common.views.job_parts import AttemptFailure
 from common.views.outputs import Outputs
 from services.gateway.events.event_types import document_patterns
 from services.gateway.jobs.inputs.schemas import InputTensor

@@ -4,7 +4,8 @@ from uuid import UUID
 
 from common.job_states import Status
 from common.jobs.job import Job
-from common.views.job import WaitingFor, format_time
+from common.views.job import format_time
+from common.views.job_parts import WaitingFor
 from services.gateway.jobs.store import MAX_POSITION
 from services.gateway.models.store import Workload
 from services.gateway.models.workloads import WorkloadReader, Workloads

@@ -9,7 +9,7 @@ from common.jobs.run import list_step_jobs
 from common.pipelines.run_state import StepState, StepStatus, decode
 from common.postgres.database import Database
 from common.runs.pipelines import Pipelines
-from common.views.job import RunStep
+from common.views.job_parts import RunStep
 
 
 class RunViewer:

@@ -9,7 +9,8 @@ import pytest
 from common.job_states import Status
 from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
-from common.views.job import WaitingFor, format_time
+from common.views.job import format_time
+from common.views.job_parts import WaitingFor
 from services.dispatcher.models.store import ModelStore as DispatcherStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.unloaded import Unloaded

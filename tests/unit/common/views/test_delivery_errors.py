@@ -1,7 +1,7 @@
 """Every error of a delivery has a message."""
 
 from common.views.delivery_errors import MESSAGES, explain_attempt
-from common.views.job import AttemptFailure
+from common.views.job_parts import AttemptFailure
 from services.notifier.delivery_attempts.result import AttemptError
 
 

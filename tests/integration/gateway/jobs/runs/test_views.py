@@ -8,7 +8,7 @@ from common import ids
 from common.job_states import Status
 from common.pipelines.run_state import StepStatus
 from common.runs.pipelines import Pipelines
-from common.views.job import WaitingFor
+from common.views.job_parts import WaitingFor
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
 from services.gateway.jobs.runs.views import RunViewer
 from services.gateway.jobs.schemas import DeadFilter

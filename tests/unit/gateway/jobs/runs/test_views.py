@@ -5,7 +5,8 @@ import pytest
 
 from common import ids
 from common.pipelines.run_state import StepState, StepStatus
-from common.views.job import JobUrls, RunStep, list_job, view_job
+from common.views.job import JobUrls, list_job, view_job
+from common.views.job_parts import RunStep
 from services.gateway.jobs.runs.views import view_step
 from tests.unit.gateway.samples import ROW
 
