@@ -81,12 +81,12 @@ FULL JOIN (
 WHERE u.counted IS DISTINCT FROM e.ended;
 
 -- name: compare_bytes
--- The same for the bytes of jobs that were never retried: those of other models than `faulty`, and the pipeline `broken`.
+-- The same for the bytes of jobs that were never retried: not of `faulty`, and of pipelines with it.
 SELECT u.model, u.bytes_in, j.bytes_in AS of_jobs, u.bytes_out, j.bytes_out AS of_outputs
 FROM (
   SELECT tenant_id, model, sum(bytes_in) AS bytes_in, sum(bytes_out) AS bytes_out
   FROM usage
-  WHERE tenant_id <> ALL($1::uuid[]) AND model NOT IN ('faulty', 'broken')
+  WHERE tenant_id <> ALL($1::uuid[]) AND model NOT IN ('faulty', 'broken', 'broken_rows')
   GROUP BY tenant_id, model
 ) u
 JOIN (
