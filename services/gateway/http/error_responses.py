@@ -41,7 +41,8 @@ log = Log("http")
 
 def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
     log_refusal(request, problem)
-    shapes = request.app.state.get(STATE, PROTOCOL_SHAPES)
+    application = request.scope.get("litestar_app")  # None: a WebSocket that no route has
+    shapes = PROTOCOL_SHAPES if application is None else application.state.get(STATE, PROTOCOL_SHAPES)
     if (shape := find_shape(shapes, request.url.path)) is not None:
         status, error = shape(problem)
         return Response(error, status_code=status, headers=problem.headers)
