@@ -27,7 +27,10 @@ RELEASE_SECONDS = 1.0  # for the server to confirm a cancelled statement; then i
 TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
 RETRY_SECONDS = 0.2
-MOVES = 5  # how often a statement begins again because a row moved
+MOVES = 5  # how often a statement begins again because a row moved, or after a deadlock
+# A statement that the server ended with these has done nothing, and the reason is over: a row that it waited for moved
+# to another generation, or a migration locked tables in another order.
+PASSING_ERRORS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 # What asyncpg raises while a server is down, starts, stops, fails over, is full or closes connections. InterfaceError
 # and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock, and after a
 # migration that adds a column to what a statement returns: outside a transaction, asyncpg repeats that by itself.
@@ -182,13 +185,13 @@ class Database:
         """Run one statement in a transaction of its own. Return its rows. Raise DatabaseUnavailable in an outage.
 
         A statement that was not sent, because the server had ended its connection, runs on another. One begins again
-        that waited for a row which then moved to another generation.
+        that waited for a row which then moved to another generation, or that met a deadlock.
         """
         for _ in range(max(self._pool.get_max_size(), MOVES)):
             try:
                 return await self._fetch(query, *values)
             except DatabaseUnavailable as error:
-                if not was_ended(error.__cause__) and not isinstance(error.__cause__, asyncpg.SerializationError):
+                if not was_ended(error.__cause__) and not isinstance(error.__cause__, PASSING_ERRORS):
                     raise
         return await self._fetch(query, *values)
 

@@ -36,10 +36,11 @@ ENVIRONMENT = {
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failure what the stack warned about: on a CI machine nobody can look at its logs afterwards."""
+    """Add to a failure what its stacks warned about: on a CI machine nobody can look at its logs afterwards."""
     report = yield
-    if report.failed and isinstance(stack := item.funcargs.get("stack"), Stack):
-        report.sections.append(("trouble in the stack", "\n".join(describe_trouble(stack))))
+    if report.failed:
+        for stack in {each for each in item.funcargs.values() if isinstance(each, Stack)}:
+            report.sections.append((f"trouble in the stack of {stack.url}", "\n".join(describe_trouble(stack))))
     return report
 
 

@@ -86,7 +86,8 @@ async def check_views(api: Api, paused: str, lost: str, newer: str) -> None:
 
 async def inject(stack: Stack, paused: str, lost: str, newer: str) -> None:
     """Migrate, and write what services of the later release write. The three jobs wait for a time until now."""
-    owner = await asyncpg.connect(stack.postgres.url)
+    settings = {"deadlock_timeout": "1min"}  # so that a deadlock ends the statement of a service
+    owner = await asyncpg.connect(stack.postgres.url, server_settings=settings)
     for migration in (later_release.ALLOW_MORE, later_release.ALLOW_MORE_SCOPES, *later_release.ADD_COLUMNS):
         await owner.execute(migration)
     await owner.execute(later_release.ADD_SCOPES)

@@ -104,6 +104,34 @@ async def test_no_statement_runs_on_a_connection_that_the_server_has_ended(datab
     await database.close()
 
 
+LOCK_BOTH = """
+CREATE FUNCTION lock_both() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  LOCK TABLE tenants;
+  LOCK TABLE webhooks;
+END
+$$
+"""
+IS_WAITING = "SELECT count(*) FROM pg_locks WHERE relation = 'webhooks'::regclass AND NOT granted"
+
+
+async def test_a_statement_that_met_a_deadlock_begins_again(database: Database, database_url: str) -> None:
+    """A migration may lock tables in another order than a service does."""
+    owner = await asyncpg.connect(database_url, server_settings={"deadlock_timeout": "1min"})  # so it is not the victim
+    await owner.execute(LOCK_BOTH)
+    async with owner.transaction():
+        await owner.execute("LOCK TABLE webhooks")
+        task = asyncio.create_task(database.fetch("SELECT lock_both()"))
+
+        async def is_waiting() -> bool:
+            return bool(await owner.fetchval(IS_WAITING))
+
+        await until(is_waiting, "the statement waits for the second lock")
+        await owner.execute("LOCK TABLE tenants")
+    assert len(await task) == 1
+    await owner.close()
+
+
 @pytest.mark.usefixtures("short_statements")
 async def test_a_slow_statement_closes_no_other_connection(database: Database) -> None:
     async def find_sessions() -> set[int]:
