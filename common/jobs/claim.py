@@ -37,10 +37,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(NamedTuple):
-    """Jobs that wait, in the order of their turns. `is_all`: there are no others, but for those left out."""
+    """Jobs that wait, in the order of their turns. `is_all`: there are no others, but for those left out.
+
+    `seconds`: for how long the server searched. It does not tell if it found nobody who waits.
+    """
 
     jobs: Sequence[QueuedJob]
     is_all: bool
+    seconds: float | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,9 +100,10 @@ async def find_waiting(executor: Executor, search: Search) -> Found:
         tenants=SEARCHED_TENANTS,
         per_tenant=SEARCHED_JOBS,
     )
-    jobs = [QueuedJob(*record.values()) for record in found if record["id"]]
+    jobs = [QueuedJob(record["tenant_id"], record["id"]) for record in found if record["id"]]
     tenants = {record["tenant_id"] for record in found}
-    return Found(jobs, is_all=len(jobs) < SEARCHED_JOBS and len(tenants) < SEARCHED_TENANTS)
+    is_all = len(jobs) < SEARCHED_JOBS and len(tenants) < SEARCHED_TENANTS
+    return Found(jobs, is_all, float(found[-1]["seconds"]) if found else None)
 
 
 async def find_room(executor: Executor, model: str, wanted: int) -> LimitedRoom:

@@ -5,11 +5,12 @@
 -- Tenants that run equally many take turns, beginning after :last_tenant, which was served last. Within a tenant, the
 -- oldest job goes first. The search is bounded: it looks at up to :per_tenant jobs of each of up to :tenants. It passes
 -- over :closed_tenants. Of tenants :on_probation it finds only suspects. A tenant without such a job has a row without one.
+-- Each row tells for how many seconds the server has searched.
 WITH tenants AS MATERIALIZED (
   SELECT *
   FROM waiting_tenants(:model, :priority, :last_tenant, :tenants, :closed_tenants) WITH ORDINALITY AS tenant(id, turn)
 )
-SELECT tenant.id AS tenant_id, job.id
+SELECT tenant.id AS tenant_id, job.id, extract(epoch FROM clock_timestamp() - statement_timestamp()) AS seconds
 FROM tenants tenant
 LEFT JOIN unnest(:busy_tenants::uuid[], :busy_jobs::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
 LEFT JOIN LATERAL claimable_jobs(:model, :priority, tenant.id, :per_tenant) job

@@ -76,6 +76,7 @@ async def claim_next(executor: Executor, count: int = 1, **changes: Any) -> Clai
     queue: dict[str, Any] = {name: changes.pop(name, value) for name, value in QUEUE.items()}
     turns: dict[str, Any] = {name: changes.pop(name, value) for name, value in FIRST_TURN.items()}
     found = await find_waiting(executor, Search(count=2 * count, **queue, **turns))
+    assert not found.jobs or found.seconds
     values: dict[str, Any] = {"worker": "w", "lease": LEASE} | changes
     claim = Claim(count=count, **queue, **values)
     return await claim_jobs(executor, claim, [job.id for job in found.jobs])

@@ -98,6 +98,7 @@ class Candidates:
         `passing_over`: tenants whose jobs it leaves out for now.
         """
         self._began_at, self._searching = self._clock(), True
+        seconds: float | None = None
         try:
             found = await find(SEARCHED_SLOWLY if self._search_seconds > SLOW_SECONDS else SEARCHED)
             self._jobs.clear()
@@ -107,8 +108,9 @@ class Candidates:
                     self._insert(job)
             self._found_at, self.found_all, self.passed_over = self._began_at, found.is_all, passing_over
             self._note_rest()
+            seconds = found.seconds  # what it cost the server: a busy dispatcher reads the answer later
         finally:
-            self._search_seconds = self._clock() - self._began_at
+            self._search_seconds = self._clock() - self._began_at if seconds is None else seconds
             self._searching = False
             self._added.clear()
             self._taken.clear()
