@@ -9,7 +9,7 @@ import base64
 import itertools
 import statistics
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -51,7 +51,7 @@ class Job(msgspec.Struct):
 class Client:
     def __init__(self) -> None:
         self.receiver = Receiver()
-        self._idle: defaultdict[int, list[Connection]] = defaultdict(list)  # by port
+        self._idle: defaultdict[int, deque[Connection]] = defaultdict(deque)  # by port
 
     async def run_job(self, port: int, model: str, sent: float, webhook_url: str) -> Job:
         """Submit a job and wait for its webhook."""
@@ -59,7 +59,7 @@ class Client:
         webhook = self.receiver.expected[number] = asyncio.get_running_loop().create_future()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(LOST_SECONDS) as deadline:
-                connection = self._idle[port].pop() if self._idle[port] else await Connection.open(port)
+                connection = await self._connect(port)
                 status, _ = await connection.send(build_submit(model, webhook_url, DEVELOPMENT_KEY, [number]))
                 self._idle[port].append(connection)
                 if status == ACCEPTED:
@@ -70,6 +70,14 @@ class Client:
                     if event["type"] == "job.succeeded":
                         job.succeeded, job.metrics = at, event["data"]["metrics"]
         return job
+
+    async def _connect(self, port: int) -> Connection:
+        """Return the connection that rested longest, so that none rests until the gateway closes it; or a new one."""
+        while self._idle[port]:
+            connection = self._idle[port].popleft()
+            if not connection.transport.is_closing():
+                return connection
+        return await Connection.open(port)
 
     async def summarize(self, jobs: Sequence[Job]) -> Figures:
         """Return the figures of these jobs; close all connections."""
