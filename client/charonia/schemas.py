@@ -225,6 +225,7 @@ class BatchData(ApiObject, frozen=True, kw_only=True):
     counts: dict[str, int]
     created_at: datetime
     finished_at: datetime | None
+    canceled_at: datetime | None = None
 
     @property
     def ended(self) -> int:

@@ -20,13 +20,15 @@ Counts = Mapping[str, int]
 
 
 class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of `batches` that the view needs."""
+    """The columns of `batches` that the view needs. `is_read`: no lines of its file are left to become items."""
 
     id: UUID
     total: int
     accepted: int
     created_at: datetime
     finished_at: datetime | None
+    canceled_at: datetime | None = None
+    is_read: bool = True
 
 
 class BatchUrls(msgspec.Struct, frozen=True):
@@ -57,6 +59,8 @@ class BatchView(msgspec.Struct, frozen=True, kw_only=True):
     """When the batch was submitted."""
     finished_at: Time | None
     """When the batch was completed; null until then."""
+    canceled_at: Time | None
+    """When a client canceled the batch; null otherwise."""
     urls: BatchUrls
     """Where to read the batch, its jobs and the results of all items."""
 
@@ -84,6 +88,7 @@ def view_batch(row: BatchRow, counts: Counts, public: str) -> BatchView:
         counts={status: counts.get(status, 0) for status in Status},
         created_at=format_time(row.created_at),
         finished_at=format_optional_time(row.finished_at),
+        canceled_at=format_optional_time(row.canceled_at),
         urls=BatchUrls(path, f"{public}/v1/jobs?batch={shown}", f"{path}/results"),
     )
 

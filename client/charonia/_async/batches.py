@@ -9,7 +9,7 @@ from charonia._async.blocking import sleep
 from charonia._async.planner import encode_item
 from charonia._async.resources import AsyncModels
 from charonia._async.transport import AsyncTransport
-from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit
+from charonia.calls import LINES, MAX_WAIT, Call, Deadline, decode, get, submit
 from charonia.errors import ConnectionFailed
 from charonia.inputs import EncodedItem, encode_body
 from charonia.model_schemas import (
@@ -83,9 +83,16 @@ class AsyncBatches:
         while True:
             seconds = min(MAX_WAIT, deadline.left)
             batch = await self.get(batch_id, wait=seconds)
-            if batch.ended == batch.total:
+            if batch.finished_at is not None and batch.ended == batch.total:
                 return batch
             deadline.check(f"the end of {batch_id}")
+
+    async def cancel(self, batch_id: str) -> BatchData:
+        """Cancel every job of a batch that has not ended, and return the batch. The jobs end one after another.
+
+        Raise NotFound, and Conflict if the batch is completed.
+        """
+        return await self._transport.call(Call("POST", f"{make_batch_path(batch_id)}/cancel"), BatchData)
 
     async def results(self, batch_id: str, *, start: int = 0, partial: bool = False) -> AsyncGenerator[BatchLine, None]:
         """Yield the line of each item, in the order submitted, once all jobs have ended. Raise Conflict before.

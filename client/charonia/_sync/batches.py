@@ -10,7 +10,7 @@ from charonia._sync.blocking import sleep
 from charonia._sync.planner import encode_item
 from charonia._sync.resources import Models
 from charonia._sync.transport import Transport
-from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit
+from charonia.calls import LINES, MAX_WAIT, Call, Deadline, decode, get, submit
 from charonia.errors import ConnectionFailed
 from charonia.inputs import EncodedItem, encode_body
 from charonia.model_schemas import (
@@ -84,9 +84,16 @@ class Batches:
         while True:
             seconds = min(MAX_WAIT, deadline.left)
             batch = self.get(batch_id, wait=seconds)
-            if batch.ended == batch.total:
+            if batch.finished_at is not None and batch.ended == batch.total:
                 return batch
             deadline.check(f"the end of {batch_id}")
+
+    def cancel(self, batch_id: str) -> BatchData:
+        """Cancel every job of a batch that has not ended, and return the batch. The jobs end one after another.
+
+        Raise NotFound, and Conflict if the batch is completed.
+        """
+        return self._transport.call(Call("POST", f"{make_batch_path(batch_id)}/cancel"), BatchData)
 
     def results(self, batch_id: str, *, start: int = 0, partial: bool = False) -> Iterator[BatchLine]:
         """Yield the line of each item, in the order submitted, once all jobs have ended. Raise Conflict before.

@@ -29,3 +29,29 @@ SELECT
   traceparent, metadata, octet_length(tensors) AS tensors_size, octet_length(outputs) AS outputs_size,
   callback_url IS NOT NULL AS has_callback, parent, step, step_index, run_state, octet_length(request) AS request_size
 FROM jobs;
+
+-- A batch may be canceled, and its items may be the lines of a file, which become jobs page by page.
+ALTER TABLE batches
+  ADD COLUMN canceled_at timestamptz, -- when a client canceled it; a gateway then cancels its jobs page by page
+  ADD COLUMN expires_at timestamptz, -- lines that are no jobs by then never run; NULL: there is no such time
+  ADD COLUMN request bytea COMPRESSION lz4, -- the call that it was translated from, as JSON; NULL: it came as a batch
+  ADD COLUMN input_file uuid, -- its lines are the items; NULL: they came with the call
+  ADD COLUMN read_to bigint, -- the bytes of that file whose lines are items so far; NULL: all are
+  DROP CONSTRAINT batches_check,
+  ADD CONSTRAINT batches_accepted_of_total
+    CHECK (accepted BETWEEN CASE WHEN request IS NULL THEN 1 ELSE 0 END AND total),
+  ADD CONSTRAINT batches_unread_is_open CHECK (read_to IS NULL OR finished_at IS NULL);
+CREATE INDEX batches_at_work ON batches (tenant_id, id)
+  WHERE finished_at IS NULL AND (read_to IS NOT NULL OR canceled_at IS NOT NULL);
+CREATE INDEX batches_by_request ON batches (tenant_id, created_at, id) WHERE request IS NOT NULL;
+CREATE INDEX batches_by_unread_file ON batches (input_file) WHERE read_to IS NOT NULL;
+
+-- A maintenance process of the release before completes a batch without jobs that wait or run, although lines are left.
+-- Drop this in the release after.
+CREATE FUNCTION skip_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER batches_stay_open BEFORE UPDATE OF finished_at ON batches
+  FOR EACH ROW WHEN (NEW.read_to IS NOT NULL) EXECUTE FUNCTION skip_row();
+
+INSERT INTO leader_leases (role) VALUES ('batches');
+GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_gateway;
+GRANT UPDATE (canceled_at) ON batches TO charonia_gateway;

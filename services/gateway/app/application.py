@@ -7,9 +7,11 @@ from litestar.datastructures import State
 from litestar.routes import WebSocketRoute
 from litestar.types import ASGIApp
 
+from common.postgres.leadership import Leadership
 from services.gateway.admin.audit import routes as audit
 from services.gateway.admin.keys import routes as keys
 from services.gateway.app.composition import Connections, Services, compose
+from services.gateway.app.elected import make_leadership
 from services.gateway.auth.authentication import AuthenticationMiddleware
 from services.gateway.auth.rate_limits import RateLimitHeadersMiddleware
 from services.gateway.batches import routes as batches
@@ -51,18 +53,20 @@ SHAPES: ErrorShapes = {**PROTOCOL_SHAPES, openai_problems.PREFIX: openai_problem
 
 @dataclass(frozen=True)
 class Gateway:
-    """The application, the same with its middleware, and what a shutdown changes."""
+    """The application, the same with its middleware, what a shutdown changes, and the work of the elected gateway."""
 
     app: Litestar
     asgi: ASGIApp
     drain: DrainState
     deadlines: BodyDeadlines
+    leadership: Leadership
 
 
 def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     """Compose the gateway around its open connections."""
     drain, deadlines = DrainState(), BodyDeadlines()
-    app = make_app(settings, compose(settings, connections, drain))
+    services = compose(settings, connections, drain)
+    app = make_app(settings, services)
     budget = BodyBudget(settings.max_bodies_bytes)
     sockets = [route.path_format for route in app.routes if isinstance(route, WebSocketRoute)]
     # Around Litestar, to see requests that match no route; the last is the outermost.
@@ -74,7 +78,7 @@ def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     asgi = ResponseLimitsMiddleware(asgi, ResponseBudget(settings.max_responses_bytes))
     asgi = DrainMiddleware(asgi, drain, SHAPES)
     asgi = TelemetryMiddleware(asgi)
-    return Gateway(app, asgi, drain, deadlines)
+    return Gateway(app, asgi, drain, deadlines, make_leadership(connections.database, services))
 
 
 def make_app(settings: GatewaySettings, services: Services) -> Litestar:

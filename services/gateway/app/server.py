@@ -90,6 +90,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         "feed": feed.watch(),
         "keys": waiters.poll_keys(),
         "lag": measure_loop_lag(),
+        "leadership": gateway.leadership.run(),
     }
     if settings.metrics_port:
         config = health.server_config(make_asgi_app(), settings.host, settings.metrics_port)

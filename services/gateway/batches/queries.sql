@@ -12,7 +12,33 @@ SELECT $1, * FROM unnest($2::integer[], $3::uuid[], $4::text[], $5::bytea[]);
 
 -- name: find_batch
 -- Returns a tenant's ($2) batch ($1).
-SELECT id, total, accepted, created_at, finished_at FROM batches WHERE id = $1 AND tenant_id = $2;
+SELECT id, total, accepted, created_at, finished_at, canceled_at, read_to IS NULL AS is_read
+FROM batches
+WHERE id = $1 AND tenant_id = $2;
+
+-- name: cancel_batch
+-- Marks a tenant's ($2) batch ($1) as canceled, unless it is completed. No line of its file becomes a job after that.
+UPDATE batches
+SET canceled_at = coalesce(canceled_at, now())
+WHERE id = $1 AND tenant_id = $2 AND finished_at IS NULL
+RETURNING id;
+
+-- name: find_canceled_batches
+-- Returns the oldest canceled batch of each tenant that has jobs to cancel.
+SELECT DISTINCT ON (b.tenant_id) b.tenant_id, b.id
+FROM batches b
+WHERE b.finished_at IS NULL AND b.canceled_at IS NOT NULL
+  AND (
+    SELECT j.id
+    FROM jobs j
+    WHERE j.batch_id = b.id AND j.generation <= 0 AND j.status IN ('queued', 'processing')
+    LIMIT 1
+  ) IS NOT NULL
+ORDER BY b.tenant_id, b.id;
+
+-- name: find_jobs_to_cancel
+-- Returns up to $2 jobs of a batch ($1) that wait or run, and are not being canceled.
+SELECT id FROM jobs WHERE batch_id = $1 AND generation <= 0 AND status IN ('queued', 'processing') LIMIT $2;
 
 -- name: find_open_job
 -- Returns a job of a batch ($1) that waits or runs.

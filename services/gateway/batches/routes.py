@@ -21,7 +21,8 @@ from common.views.job import JobUrls
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.batches.items import LINES, MAX_ITEMS, Items
+from services.gateway.batches.canceler import BatchCanceler
+from services.gateway.batches.items import LINES, Items
 from services.gateway.batches.results import ResultReader
 from services.gateway.batches.schemas import BatchAccepted
 from services.gateway.batches.store import BatchStore
@@ -31,10 +32,12 @@ from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.parameters import parse_id
-from services.gateway.http.problems import WITH_BODY, WITH_ID, document, not_found, not_ready
+from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, document, not_found, not_ready
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IN_PROGRESS, IdempotencyKey, parse_key
+
+MAX_RESULTS = 1_000_000  # more than a batch has, however it came
 
 log = Log("batch")
 
@@ -47,6 +50,7 @@ class BatchServices:
     submitter: BatchSubmitter
     store: BatchStore
     waiting: BatchWaiting
+    canceler: BatchCanceler
     workers: Workers
     urls: JobUrls
     max_item: int  # bytes of one job
@@ -109,6 +113,27 @@ async def get_batch(
     return view_batch(row, counts, services.urls.public)
 
 
+@post(
+    "/{batch_id:str}/cancel",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Cancel a batch",
+    operation_id="cancel_batch",
+    **needs(Scope.SUBMIT),
+    responses=document(*WITH_ID, HTTPStatus.CONFLICT),
+)
+async def cancel_batch(request: Caller, batch_id: str, services: Services) -> BatchView:
+    """Cancel every job of the batch that has not ended. The jobs are canceled one after another, from now on.
+
+    The batch is completed once all have ended. A second call changes nothing.
+    """
+    canceled = await services.store.cancel(parse_id(ids.Kind.BATCH, batch_id), request.user.tenant_id)
+    row, counts = await find_batch(request, batch_id, services)
+    if not canceled:
+        raise conflict("the batch is completed; only a batch whose jobs have not all ended can be canceled")
+    log.info("batch.canceled", batch_id=batch_id, accepted=row.accepted, **identify_caller(request))
+    return view_batch(row, counts, services.urls.public)
+
+
 async def find_batch(request: Caller, batch_id: str, services: BatchServices) -> tuple[BatchRow, Counts]:
     """Return the caller's batch and its counts by status. Raises Problem (404)."""
     row = await services.store.find(parse_id(ids.Kind.BATCH, batch_id), request.user.tenant_id)
@@ -141,7 +166,7 @@ async def get_batch_results(
         Parameter(
             query="from",
             ge=0,
-            le=MAX_ITEMS,
+            le=MAX_RESULTS,
             description="The index of the first line: how many lines you have already.",
         ),
     ] = 0,
@@ -155,6 +180,9 @@ async def get_batch_results(
     they are now. After a lost connection, go on with `from`.
     """
     row, counts = await find_batch(request, batch_id, services)
+    if not partial and not row.is_read:
+        text = f"{row.accepted} of {row.total} lines are jobs by now; wait with GET /v1/batches/{batch_id}?wait=60"
+        raise not_ready(f"{text}, or add partial=true to get what there is")
     if not partial and (unfinished := count_open(counts)):
         text = (
             f"{unfinished} of {row.accepted} jobs have not ended; wait with GET /v1/batches/{batch_id}?wait=60, "
@@ -172,7 +200,7 @@ def make_router(services: BatchServices, max_body: int) -> Router:
     """`max_body` is in bytes."""
     return Router(
         "/batches",
-        route_handlers=[submit_batch, get_batch, get_batch_results],
+        route_handlers=[submit_batch, get_batch, cancel_batch, get_batch_results],
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         request_max_body_size=max_body,
         tags=["Batches"],

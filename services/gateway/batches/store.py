@@ -113,6 +113,20 @@ class BatchStore:
         record = await self._database.fetch_one(QUERIES["find_batch"], batch_id, tenant_id)
         return None if record is None else read_batch(dict(record))
 
+    async def cancel(self, batch_id: UUID, tenant_id: UUID) -> bool:
+        """Mark the tenant's batch as canceled. Return False if it is completed, or there is none."""
+        return await self._database.fetch_one(QUERIES["cancel_batch"], batch_id, tenant_id) is not None
+
+    async def find_canceled(self) -> list[tuple[UUID, UUID]]:
+        """Return a canceled batch with jobs to cancel of each tenant: the tenant and the batch."""
+        found = await self._database.fetch(QUERIES["find_canceled_batches"])
+        return [(record["tenant_id"], record["id"]) for record in found]
+
+    async def find_jobs_to_cancel(self, batch_id: UUID, limit: int) -> list[UUID]:
+        """Return jobs of the batch that wait or run, and are not being canceled."""
+        found = await self._database.fetch(QUERIES["find_jobs_to_cancel"], batch_id, limit)
+        return [record["id"] for record in found]
+
     async def find_open_job(self, batch_id: UUID) -> UUID | None:
         """Return a job of the batch that waits or runs, or None if all have ended."""
         record = await self._database.fetch_one(QUERIES["find_open_job"], batch_id)

@@ -83,6 +83,7 @@ BATCH = {
     "counts": NONE | {"succeeded": 1},
     "created_at": "2026-11-21T10:18:23.398Z",
     "finished_at": "2026-11-21T10:18:23.415Z",
+    "canceled_at": None,
     "urls": {
         "self": f"/v1/batches/{BATCH_ID}",
         "jobs": f"/v1/jobs?batch={BATCH_ID}",

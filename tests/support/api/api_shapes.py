@@ -27,6 +27,7 @@ class Batch(Strict, frozen=True):
     counts: dict[Status, int]
     created_at: datetime
     finished_at: datetime | None
+    canceled_at: datetime | None
     urls: BatchUrls
 
 

@@ -166,6 +166,20 @@ async def submit_batch(world: World) -> None:
     assert rows[0]["jobs"] == len(items) - 1
 
 
+async def cancel_batch(world: World) -> None:
+    """Jobs that wait for their time, so that they are there to cancel."""
+    client, later = world.client, (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    jobs = [{"model": "echo", "inputs": ECHO, "run_at": later} for _ in range(3)]
+    headers = {"Idempotency-Key": secrets.token_hex(8)}
+    batch = (await client.call("POST", "/v1/batches", 202, json=jobs, headers=headers)).json()["id"]
+    await client.call("POST", f"/v1/batches/{batch}/cancel", 202, 409)
+
+    async def canceled() -> bool:
+        return bool((await client.get(f"/v1/batches/{batch}"))["counts"]["canceled"] == len(jobs))
+
+    await eventually(canceled, f"the jobs of {batch} are canceled", 60)
+
+
 async def large(world: World) -> None:
     """Inputs and outputs in files, and a job that reads a file."""
     client = world.client
@@ -243,6 +257,7 @@ SCENARIOS = (
     schedule,
     erase,
     submit_batch,
+    cancel_batch,
     large,
     stream,
     follow_feed,

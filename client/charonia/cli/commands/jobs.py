@@ -158,16 +158,17 @@ def print_trace(session: Session, job: Job) -> None:
 def cancel(session: Session, jobs: JobAndBatchIds) -> None:
     """Cancel jobs, or all jobs of batches. A running one stops as soon as its model lets it."""
     batches = [each for each in jobs if each.startswith(BATCH)]
-    members = dict.fromkeys(chain.from_iterable(list_members(session, each) for each in batches))
+    members = dict.fromkeys(chain.from_iterable(cancel_batch(session, each) for each in batches))
     others = [each for each in jobs if each not in batches]
     change_jobs(
         session, [*members, *others], lambda job: cancel_unless_ended(job) if job.id in members else job.cancel()
     )
 
 
-def list_members(session: Session, batch: str) -> list[str]:
-    """Return the ids of a batch's jobs that have not ended. Raise NotFound for an unknown batch."""
-    session.client.batches.get(batch)
+def cancel_batch(session: Session, batch: str) -> list[str]:
+    """Cancel a batch, and return the ids of its jobs that have not ended. Raise NotFound for an unknown batch."""
+    with contextlib.suppress(Conflict):  # it is completed, but a job may have been retried
+        session.client.batches.cancel(batch)
     return [each.id for each in session.client.jobs.list(batch=batch) if not each.has_ended]
 
 

@@ -1,8 +1,8 @@
 -- name: find_open_batches
--- Finds the next $2 open batches after an id ($1), each with whether all its jobs have ended.
+-- Finds the next $2 open batches after an id ($1), each with whether all its jobs have ended, and no lines are left.
 SELECT
   b.id,
-  NOT EXISTS (
+  b.read_to IS NULL AND NOT EXISTS (
     SELECT FROM jobs j WHERE j.batch_id = b.id AND j.generation <= 0
   ) AS done
 FROM batches b
@@ -14,10 +14,10 @@ LIMIT $2;
 -- Locks the given batches ($1) that are still open and not locked, each with the end of its last job. The GROUP BY
 -- keeps the planner from searching all ended jobs, newest first, for the batch's jobs.
 SELECT
-  b.id, b.tenant_id, b.total, b.accepted, b.created_at, b.traceparent, now() AS now,
+  b.id, b.tenant_id, b.total, b.accepted, b.created_at, b.canceled_at, b.traceparent, now() AS now,
   coalesce((SELECT max(j.finished_at) FROM jobs j WHERE j.batch_id = b.id GROUP BY j.batch_id), now()) AS finished_at
 FROM batches b
-WHERE b.id = ANY($1::uuid[]) AND b.finished_at IS NULL
+WHERE b.id = ANY($1::uuid[]) AND b.finished_at IS NULL AND b.read_to IS NULL
 ORDER BY b.id
 FOR UPDATE OF b SKIP LOCKED;
 

@@ -60,6 +60,7 @@ async def tenant(stack: Stack, receiver: Receiver) -> AsyncIterator[Tenant]:
             "recovery_id": await create(f"/v1/webhooks/{webhook}/recover", {"since": "2026-01-01T00:00:00Z"}),
             "delivery_id": await eventually(find_delivery, "the webhook of the job has been delivered"),
             "waiting_job_id": await create("/v1/jobs", {"model": "work", "inputs": work(1), "run_at": later}),
+            "waiting_batch_id": await create("/v1/batches", [{"model": "work", "inputs": work(1), "run_at": later}]),
             "key_id": await create("/v1/keys", {"name": "spare", "scopes": ["read"]}),
             "file_id": (await http.post("/v1/files", content=b"content")).json()["id"],
             "name": "echo",
@@ -82,6 +83,8 @@ async def test_every_call_returns_what_is_documented(tenant: Tenant, receiver: R
         ids = tenant.ids
         if operation["operationId"] in ("cancel_job", "retry_job"):
             ids = ids | {"job_id": ids["waiting_job_id"]}
+        if operation["operationId"] == "cancel_batch":
+            ids = ids | {"batch_id": ids["waiting_batch_id"]}
         for body in list_bodies(operation, receiver.inbox().url):
             response = await tenant.http.request(method.upper(), path.format(**ids), content=body, headers=JSON)
             check_response(document, operation, response)

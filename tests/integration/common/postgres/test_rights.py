@@ -46,7 +46,7 @@ COMMON = {
     ("common.locations", "allowed.sql"): ("gateway", "dispatcher"),
     ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),
     ("common.postgres", "database_metrics.sql"): ("dispatcher",),
-    ("common.postgres", "leadership.sql"): ("dispatcher", "notifier"),
+    ("common.postgres", "leadership.sql"): ("gateway", "dispatcher", "notifier"),
     ("common.postgres", "standby_check.sql"): ("dispatcher",),
     **{("common.runs", f"{name}.sql"): ("gateway", "dispatcher") for name in ("outputs", "pipelines", "tensor_files")},
     ("common.views", "batch.sql"): ("gateway", "dispatcher"),

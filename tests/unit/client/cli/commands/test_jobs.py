@@ -27,8 +27,13 @@ class Job:
 
 
 def make_session() -> Session:
-    members = {"batch_1": ["job_1", "job_ended", "job_late"]}
-    batches = SimpleNamespace(get=members.__getitem__)
+    members = {"batch_1": ["job_1", "job_ended", "job_late"], "batch_completed": ["job_ended", "job_retried"]}
+
+    def cancel(batch_id: str) -> None:
+        if members[batch_id][0] == "job_ended":
+            raise Conflict(409, "conflict", "the batch is completed")
+
+    batches = SimpleNamespace(cancel=cancel)
     found: Any = SimpleNamespace(list=lambda batch: map(Job, members[batch]), get=Job)
     session = Session(None, as_json=False)
     session.__dict__["client"] = SimpleNamespace(jobs=found, batches=batches)
@@ -38,6 +43,11 @@ def make_session() -> Session:
 def test_the_jobs_of_a_batch_are_canceled(capsys: pytest.CaptureFixture[str]) -> None:
     jobs.cancel(make_session(), ["job_2", "batch_1"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["job_1", "job_late", "job_2"]
+
+
+def test_the_retried_jobs_of_a_completed_batch_are_canceled(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs.cancel(make_session(), ["batch_completed"])
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["job_retried"]
 
 
 def test_a_named_job_that_has_ended_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
