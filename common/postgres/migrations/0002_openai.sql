@@ -52,6 +52,9 @@ CREATE FUNCTION skip_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NUL
 CREATE TRIGGER batches_stay_open BEFORE UPDATE OF finished_at ON batches
   FOR EACH ROW WHEN (NEW.read_to IS NOT NULL) EXECUTE FUNCTION skip_row();
 
+-- What OpenAI's clients say about a file.
+ALTER TABLE files ADD COLUMN name text, ADD COLUMN purpose text;
+
 INSERT INTO leader_leases (role) VALUES ('batches');
 GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_gateway;
 GRANT UPDATE (canceled_at) ON batches TO charonia_gateway;

@@ -24,14 +24,19 @@ def read_announced(headers: Mapping[str, str], digest: str | None, sha256: str |
     return Announced(read_content_type(headers), size, read_digest(digest, sha256), kept)
 
 
-def read_content_type(headers: Mapping[str, str]) -> str:
-    """Return the type of a file. Raises Problem (415) for a form or an encoded body, 422 for no media type."""
+def check_encodings(headers: Mapping[str, str]) -> None:
+    """Raise Problem (415) for an encoded body."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise refuse(f"the body's Content-Encoding is '{encoding[:100]}'; send it without an encoding")
     transfer = headers.get("transfer-encoding", "chunked").strip().lower()
     if transfer != "chunked":  # the server undoes no other coding
         raise refuse(f"the body's Transfer-Encoding is '{transfer[:100]}'; send it as it is, or in chunks")
+
+
+def read_content_type(headers: Mapping[str, str]) -> str:
+    """Return the type of a file. Raises Problem (415) for a form or an encoded body, 422 for no media type."""
+    check_encodings(headers)
     text = headers.get("content-type", "").strip()
     if text.lower().startswith("multipart/"):
         raise refuse("the body is a form; send the bytes of the file alone, as curl --data-binary @FILE does")

@@ -70,12 +70,23 @@ async def download_file(
     """
     check_parameters(request)
     file = await find_readable(request, services, file_id, expires, signature)
+    return await send_file(request, services, file, byte_range, if_range)
+
+
+async def send_file(
+    request: Request[Any, Any, Any],
+    services: FileServices,
+    file: FileRow,
+    byte_range: str | None = None,
+    if_range: str | None = None,
+) -> Response[Any]:
+    """Return the content of a file that the caller may read, or where it is. Raises Problem (404, 409, 416, 503)."""
     if services.redirects and may_be_redirected(request):
         url = await services.objects.presign("GET", file_key(file.tenant_id, file.id), REDIRECT)
         if url is not None:
             headers = {"Location": url, "Cache-Control": "no-store"}
             return Response(b"", status_code=HTTPStatus.TEMPORARY_REDIRECT, headers=headers, media_type=MediaType.TEXT)
-    etag = f'"{file.sha256.hex() if file.sha256 else file_id}"'
+    etag = f'"{file.sha256.hex() if file.sha256 else ids.encode(ids.Kind.FILE, file.id)}"'
     wanted = None if IS_HEAD in request.scope else byte_range  # RFC 9110, 14.2: a range is for GET only
     try:
         part = read_range(wanted, file.size, etag, if_range)

@@ -24,11 +24,13 @@ WHERE id = $1 AND status = 'uploading'
 RETURNING id;
 
 -- name: finish_upload
--- Makes an upload ($1) a file with this size ($2) and SHA-256 ($3).
+-- Makes an upload ($1) a file with this size ($2), SHA-256 ($3), name ($4) and purpose ($5). It is kept for $6 seconds, or as
+-- it was announced.
 UPDATE files
-SET status = 'ready', size = $2, sha256 = $3, created_at = now(), expires_at = now() + make_interval(secs => kept)
+SET status = 'ready', size = $2, sha256 = $3, name = $4, purpose = $5, kept = coalesce($6, kept), created_at = now(),
+  expires_at = now() + make_interval(secs => coalesce($6, kept))
 WHERE id = $1 AND status = 'uploading'
-RETURNING id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id;
+RETURNING id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id, name, purpose;
 
 -- name: finish_presigned_upload
 -- Makes a presigned upload ($1) a file. Its URL is valid for $2 more seconds at most.
@@ -36,7 +38,7 @@ UPDATE files
 SET status = 'ready', created_at = now(), expires_at = now() + make_interval(secs => kept),
   writable_until = least(writable_until, now() + make_interval(secs => $2))
 WHERE id = $1 AND status = 'uploading' AND writable_until IS NOT NULL
-RETURNING id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id;
+RETURNING id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id, name, purpose;
 
 -- name: refuse_presigned_upload
 -- Lets a presigned upload ($1) that came with $2 bytes be deleted at once. Its URL is valid for $3 more seconds at most. Until
@@ -52,7 +54,7 @@ UPDATE files SET status = 'deleting', expires_at = now() WHERE id = $1 AND statu
 
 -- name: find_file
 -- Returns a file ($1), or a presigned upload. One that a job needs may have expired: its model may read it by a URL.
-SELECT id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id
+SELECT id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id, name, purpose
 FROM files
 WHERE id = $1 AND (status = 'ready' OR (status = 'uploading' AND writable_until IS NOT NULL))
   AND (
@@ -62,7 +64,7 @@ WHERE id = $1 AND (status = 'ready' OR (status = 'uploading' AND writable_until 
 
 -- name: list_files
 -- Returns a page of a tenant's ($1) files before a place ($2, $3), newest first. Leaves out those of jobs.
-SELECT id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id
+SELECT id, tenant_id, status, size, sha256, content_type, created_at, expires_at, job_id, name, purpose
 FROM files
 WHERE tenant_id = $1 AND status = 'ready' AND job_id IS NULL AND expires_at > now() AND (created_at, id) < ($2, $3)
 ORDER BY created_at DESC, id DESC
@@ -78,10 +80,11 @@ WHERE id = $1 AND tenant_id = $2 AND job_id IS NULL AND expires_at > now()
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: delete_file
--- Deletes a locked file ($1), unless a job that waits or runs reads it: a sweeper removes its content, and then the row.
+-- Deletes a locked file ($1), unless a job that waits or runs reads it, or lines of it are left to become items of a batch: a
+-- sweeper removes its content, and then the row.
 UPDATE files
 SET status = 'deleting', expires_at = now()
 WHERE id = $1 AND NOT EXISTS (
   SELECT FROM jobs WHERE generation <= 0 AND input_files @> ARRAY[$1] AND input_files IS NOT NULL
-)
+) AND NOT EXISTS (SELECT FROM batches WHERE input_file = $1 AND read_to IS NOT NULL)
 RETURNING id;

@@ -136,17 +136,25 @@ async def get_file(request: Caller, file_id: str, services: Services) -> FileVie
 async def delete_file(request: Caller, file_id: str, services: Services) -> None:
     """Delete a file for good. It can no longer be read; its content is removed within seconds.
 
-    A file that a waiting or running job reads is not deleted: cancel the job, or wait until it has ended.
+    A file that a waiting or running job reads is not deleted: cancel the job, or wait until it has ended. Nor is one
+    whose lines a batch still reads.
     """
-    parsed = parse_id(ids.Kind.FILE, file_id)
-    if not await services.store.delete(parsed, request.user.tenant_id):
-        found = await services.store.find(parsed)
+    await remove_file(request, services, parse_id(ids.Kind.FILE, file_id))
+
+
+async def remove_file(request: Caller, services: FileServices, file_id: UUID) -> None:
+    """Delete the caller's file. Raises Problem (404, 409)."""
+    if not await services.store.delete(file_id, request.user.tenant_id):
+        found = await services.store.find(file_id)
         if found is None or found.tenant_id != request.user.tenant_id:
             raise not_found("file")
         if found.job_id:
             raise conflict(f"the file belongs to {ids.encode(ids.Kind.JOB, found.job_id)}; erase that job instead")
-        raise conflict("a job that waits or runs reads the file; cancel the job, or wait until it has ended")
-    log.info("file.deleted", file_id=file_id, **identify_caller(request))
+        raise conflict(
+            "a job that waits or runs reads the file, or a batch does; cancel the job or the batch, or wait until it "
+            "has ended"
+        )
+    log.info("file.deleted", file_id=ids.encode(ids.Kind.FILE, file_id), **identify_caller(request))
 
 
 def view(row: FileRow) -> FileView:

@@ -30,6 +30,17 @@ class NewUpload(NamedTuple):
     kept: float  # seconds for which the file is kept
 
 
+class Description(NamedTuple):
+    """What a client says of a file. None: nothing; for `kept`, as it was announced."""
+
+    name: str | None = None
+    purpose: str | None = None
+    kept: float | None = None  # seconds
+
+
+NOTHING = Description()
+
+
 class FileRow(NamedTuple):
     """A file, or a presigned upload that has not been seen complete."""
 
@@ -42,6 +53,8 @@ class FileRow(NamedTuple):
     created_at: datetime
     expires_at: datetime
     job_id: UUID | None  # the job whose input or output it is; it is deleted with the job
+    name: str | None = None
+    purpose: str | None = None
 
     @property
     def cursor(self) -> Cursor:
@@ -68,9 +81,11 @@ class FileStore:
         async with self._within_quota(file_id, tenant_id, size) as connection:
             return bool(await connection.fetch(QUERIES["continue_upload"], file_id, size, seconds))
 
-    async def finish_upload(self, file_id: UUID, size: int, sha256: bytes) -> FileRow | None:
+    async def finish_upload(
+        self, file_id: UUID, size: int, sha256: bytes, said: Description = NOTHING
+    ) -> FileRow | None:
         """Return the file; None if the upload was given up meanwhile."""
-        return await self._fetch_file("finish_upload", file_id, size, sha256)
+        return await self._fetch_file("finish_upload", file_id, size, sha256, *said)
 
     async def finish_presigned_upload(self, file_id: UUID, seconds: float) -> FileRow | None:
         """Return the file, whose URL is valid for `seconds` at most; None if it was finished or deleted meanwhile."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from litestar import Request
@@ -15,7 +15,7 @@ from common.fair_budget import FairBudget
 from common.object_store.keys import file_key
 from common.object_store.store import SLOWEST_DISK, ObjectStore
 from common.telemetry.logs import Log
-from services.gateway.files.store import FileRow, FileStore, NewUpload
+from services.gateway.files.store import NOTHING, Description, FileRow, FileStore, NewUpload
 from services.gateway.http.limits.body_limits import BODY_SECONDS, STALL_SECONDS, find_lease, overloaded
 from services.gateway.http.problems import FieldError, Problem, invalid
 
@@ -48,6 +48,18 @@ class Announced:
     kept: float
 
 
+class Form(Protocol):
+    """The form in which a file comes, if it is not the body alone."""
+
+    def read(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the bytes of the file, never none of them. Raises Problem."""
+        ...
+
+    def describe(self) -> Description:
+        """Return what the form says of the file, once it is read. Raises Problem."""
+        ...
+
+
 class Uploader:
     """Stores files."""
 
@@ -57,11 +69,14 @@ class Uploader:
         self._objects = objects
         self._slots: FairBudget[UUID] = FairBudget(UPLOADS, SHARE)
 
-    async def receive(self, request: Request[Any, Any, Any], tenant_id: UUID, announced: Announced) -> FileRow:
-        """Store the body of a request as a file.
+    async def receive(
+        self, request: Request[Any, Any, Any], tenant_id: UUID, announced: Announced, form: Form | None = None
+    ) -> FileRow:
+        """Store the body of a request as a file, or the file in its form.
 
-        Raises Problem: 408 for a client that is too slow, 413 and 429 beyond a limit, 422 for another SHA-256 or size
-        than announced, 503 without a slot. Raises Unavailable without the database or the object store.
+        Raises Problem, also as the form does: 408 for a client that is too slow, 413 and 429 beyond a limit, 422 for
+        another SHA-256 or size than announced, 503 without a slot. Raises Unavailable without the database or the
+        object store.
         """
         if announced.size is not None and announced.size > self.limits.largest:
             raise too_large(self.limits.largest)
@@ -69,21 +84,24 @@ class Uploader:
             raise overloaded()
         self._slots.take(tenant_id, 1)
         try:
-            return await self._store_file(request, tenant_id, announced)
+            return await self._store_file(request, tenant_id, announced, form)
         finally:
             self._slots.take(tenant_id, -1)
 
-    async def _store_file(self, request: Request[Any, Any, Any], tenant_id: UUID, announced: Announced) -> FileRow:
+    async def _store_file(
+        self, request: Request[Any, Any, Any], tenant_id: UUID, announced: Announced, form: Form | None
+    ) -> FileRow:
         upload = NewUpload(ids.new(), tenant_id, announced.content_type, announced.size or 0, None, announced.kept)
         key = file_key(tenant_id, upload.id)
         try:
             await self._store.begin_upload(upload, lease_for(upload.size))  # its answer may be lost, but not its row
-            receiving = Receiving(self._store, self.limits.largest, request, upload)
+            receiving = Receiving(self._store, self.limits.largest, request, upload, form)
             stored = await self._objects.put(key, receiving.read(), describe_content(upload.id, upload.content_type))
             check_announced(announced, stored.size, stored.sha256)
+            said = NOTHING if form is None else form.describe()
             file = None
             if await receiving.renew(stored.size):
-                file = await self._store.finish_upload(upload.id, stored.size, stored.sha256)
+                file = await self._store.finish_upload(upload.id, stored.size, stored.sha256, said)
             if file is None:  # a sweeper gave it up, perhaps before the object was there
                 await self._objects.delete([key])
                 raise gone()
@@ -102,7 +120,15 @@ class Uploader:
 class Receiving:
     """The body of an upload as it comes."""
 
-    def __init__(self, store: FileStore, largest: int, request: Request[Any, Any, Any], upload: NewUpload) -> None:
+    def __init__(
+        self,
+        store: FileStore,
+        largest: int,
+        request: Request[Any, Any, Any],
+        upload: NewUpload,
+        form: Form | None = None,
+    ) -> None:
+        self._form = form
         self._store = store
         self._largest = largest
         self._request = request
@@ -112,7 +138,8 @@ class Receiving:
         """Yield the parts. Keeps the upload alive in the database, and within the quota. Raises Problem."""
         deadlines = find_lease(self._request.scope).deadlines
         clock = asyncio.get_running_loop().time
-        stream = self._request.stream()
+        body = self._request.stream()
+        stream = body if self._form is None else self._form.read(body)
         size, began, renewed_at, renewed_size = 0, clock(), clock(), 0
         while True:
             async with deadlines.enforce(min(clock() + STALL_SECONDS, began + BODY_SECONDS + size / MIN_RATE)):

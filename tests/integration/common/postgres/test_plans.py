@@ -115,7 +115,7 @@ LISTS = {  # the indexes that a list may use
     "list_unchecked_files": {"files_unchecked"},
     "save_checked_files": {"files_pkey"},
     "claim_expired_files": {"files_pkey", "jobs_by_input_file", "runs_by_input_file"},
-    "delete_file": {"files_pkey", "jobs_by_input_file", "runs_by_input_file"},
+    "delete_file": {"files_pkey", "jobs_by_input_file", "runs_by_input_file", "batches_by_unread_file"},
     "list_audit_log": {"audit_log_by_tenant"},
     "list_whole_audit_log": {"audit_log_by_time"},
     "list_job_deliveries": {"events_by_job", "deliveries_by_event", "endpoints_pkey"},  # a job has few events
