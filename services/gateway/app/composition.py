@@ -22,6 +22,7 @@ from services.gateway.admin.keys.routes import KeyServices
 from services.gateway.auth.authentication import Authenticator, KeyCache
 from services.gateway.auth.rate_limits import RateLimiter
 from services.gateway.auth.store import KeyStore, RateLimitStore
+from services.gateway.batches.announcer import JobAnnouncer
 from services.gateway.batches.canceler import BatchCanceler
 from services.gateway.batches.routes import BatchServices
 from services.gateway.batches.store import BatchStore
@@ -253,7 +254,7 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
     store = BatchStore(connections.database)
     return BatchServices(
         authenticator=services.authenticator,
-        submitter=BatchSubmitter(store, services.submitter, connections.wake_ups),
+        submitter=BatchSubmitter(store, services.submitter, JobAnnouncer(connections.wake_ups)),
         store=store,
         waiting=BatchWaiting(store, connections.waiters),
         canceler=BatchCanceler(store, services.canceler),

@@ -1,6 +1,5 @@
 """Submits many jobs in one call: validates each as it arrives, then commits the valid ones together."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,9 +12,9 @@ from common.job_states import Status
 from common.jobs.input_files import LargeInputsLost
 from common.jobs.new_job import NewJob
 from common.jobs.submit import JobTimes
-from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.views.batch import BatchRow, Counts
 from services.gateway.auth.store import Key
+from services.gateway.batches.announcer import JobAnnouncer
 from services.gateway.batches.checks import check_items, no_valid_item
 from services.gateway.batches.items import Items
 from services.gateway.batches.schemas import ItemError
@@ -24,7 +23,7 @@ from services.gateway.http.problems import conflict
 from services.gateway.jobs.idempotency.keys import check_same_request, in_progress
 from services.gateway.jobs.idempotency.store import KeyRecord, RequestKey
 from services.gateway.jobs.inputs.files import inputs_lost
-from services.gateway.jobs.submit import Submitter, jobs_submitted
+from services.gateway.jobs.submit import Submitter
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
@@ -45,11 +44,10 @@ class AcceptedBatch(NamedTuple):
 class BatchSubmitter:
     """Submits batches."""
 
-    def __init__(self, store: BatchStore, submitter: Submitter, wake_ups: WakeUpPublisher) -> None:
+    def __init__(self, store: BatchStore, submitter: Submitter, announcer: JobAnnouncer) -> None:
         self._store = store
         self.submitter = submitter
-        self._wake_ups = wake_ups
-        self._announcing: set[asyncio.Task[None]] = set()
+        self._announcer = announcer
 
     async def submit(self, caller: Key, items: Items, traceparent: str, key: str | None) -> AcceptedBatch:
         """Commit the batch with all its jobs, or return the one that the idempotency key belongs to.
@@ -74,7 +72,7 @@ class BatchSubmitter:
             batch = batch._replace(request_key=RequestKey(key, checked.fingerprint), answer=answer)
         async with self.submitter.large_inputs.written(checked.jobs) as jobs:
             row, times = await self._add(batch, jobs)
-        self._announce(checked.jobs, times)
+        self._announcer.announce(checked.jobs, times)
         return AcceptedBatch(row, {Status.QUEUED: row.accepted}, checked.errors, replayed=False)
 
     async def _add(self, batch: NewBatch, jobs: Sequence[NewJob]) -> tuple[BatchRow, dict[UUID, JobTimes]]:
@@ -91,15 +89,6 @@ class BatchSubmitter:
         if added is None:
             raise in_progress()
         return added
-
-    def _announce(self, jobs: list[NewJob], times: dict[UUID, JobTimes]) -> None:
-        """Announce the jobs in the background. Runs wait for a sweeper."""
-        due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at and not job.is_run]
-        task = asyncio.create_task(self._wake_ups.announce_many([job.wake_up for job in due]))
-        self._announcing.add(task)
-        task.add_done_callback(self._announcing.discard)
-        for job in jobs:
-            jobs_submitted.labels(job.model, job.priority).inc()
 
 
 def replay(first: KeyRecord, fingerprint: bytes) -> AcceptedBatch:

@@ -11,6 +11,7 @@ import msgspec
 
 from common import ids, tensors
 from common.errors import AddressRefused
+from common.job_states import Priority
 from common.jobs.new_job import JobFile, NewJob
 from common.locations.location import InvalidLocation, Location
 from common.locations.outputs import parse_output_location
@@ -65,6 +66,7 @@ class SubmitContext(NamedTuple):
     max_tensor: int = 0  # bytes
     input_policy: AddressPolicy = AddressPolicy()  # of URLs of inputs; `policy` is that of webhooks
     pipelines: KnownPipelines = NO_PIPELINES  # those that were looked up
+    priority: Priority = Priority.NORMAL  # of a request translated from another protocol, if it names none
 
 
 class NeedsFiles(Exception):

@@ -80,11 +80,7 @@ class QueueLimits:
         """
         queues: Sequence[Queue] = (tenant_id, *jobs)
         counts = (sum(jobs.values()), *jobs.values())
-        levels = [level for queue in queues if (level := self._find_valid(queue))]
-        if len(levels) == len(queues):
-            self._refresh_in_background(queues, levels)
-        else:
-            levels = await self._counts.submit(queues)
+        levels = await self._find_levels(queues)
         self._check_whole(counts, levels, size)
         for queue, count, level in zip(queues, counts, levels, strict=True):
             if level.jobs + count > level.limit:
@@ -95,6 +91,34 @@ class QueueLimits:
         for count, level in zip(counts, levels, strict=True):
             level.jobs += count
         levels[0].bytes += size
+
+    async def admit_first(self, tenant_id: UUID, jobs: Sequence[tuple[str, int]], share: float) -> int:
+        """Admit as many of these jobs as fit, in their order, each with its model and the bytes of its inputs.
+
+        They fit while each queue is filled up to this share of its limits. Inputs that never fit are admitted alone.
+        Return how many were admitted.
+        """
+        models = tuple(dict.fromkeys(model for model, _ in jobs))
+        tenant, *levels = await self._find_levels((tenant_id, *models))
+        by_model = dict(zip(models, levels, strict=True))
+        for admitted, (model, size) in enumerate(jobs):
+            both = tenant, by_model[model]
+            if any(level.jobs >= limit_share(level.limit, share) for level in both):
+                return admitted
+            if tenant.bytes > 0 and tenant.bytes + size > self._max_bytes * share:
+                return admitted
+            for level in both:
+                level.jobs += 1
+            tenant.bytes += size
+        return len(jobs)
+
+    async def _find_levels(self, queues: Sequence[Queue]) -> list[QueueLevel]:
+        """Return the levels of queues, counted just now or shortly before."""
+        levels = [level for queue in queues if (level := self._find_valid(queue))]
+        if len(levels) < len(queues):
+            return await self._counts.submit(queues)
+        self._refresh_in_background(queues, levels)
+        return levels
 
     def _check_whole(self, counts: Sequence[int], levels: Sequence[QueueLevel], size: int) -> None:
         """Raise Problem (422) for jobs that do not even fit into empty queues."""
@@ -148,6 +172,11 @@ class QueueLimits:
             if len(self._levels) > MAX_CACHED_QUEUES:
                 self._levels = {queue: level for queue, level in self._levels.items() if now < level.valid_until}
         return [[self._levels[queue] for queue in request] for request in requests]
+
+
+def limit_share(limit: int, share: float) -> int:
+    """Return this share of a limit, but not less than one job unless none may wait."""
+    return max(min(1, limit), int(limit * share))
 
 
 def exceeds_limit(jobs: int, limit: int) -> Problem:

@@ -17,6 +17,7 @@ from services.gateway.jobs.queue_limits.limits import (
     MAX_RETRY_SECONDS,
     QueueLimits,
     estimate_wait,
+    limit_share,
 )
 from services.gateway.jobs.queue_limits.store import Queue, QueueCount, QueueLimitStore
 from services.gateway.models.freshness import FRESH_SECONDS, LONGEST_FRESH
@@ -185,6 +186,28 @@ async def test_more_jobs_than_the_limit_get_no_retry_after(store: FakeStore, lim
         with pytest.raises(Problem) as caught:
             await limits.admit(tenant, "echo", jobs)
         assert (caught.value.status, "Retry-After" in caught.value.headers) == (status, status == 429)
+
+
+async def test_the_first_jobs_are_admitted_up_to_a_share_of_each_limit(store: FakeStore, limits: QueueLimits) -> None:
+    """The rest of the queue stays free for others."""
+    jobs = [("echo", 1), ("other", 1)] * 5
+    store.jobs = {"other": 6}  # of PER_MODEL
+    assert await limits.admit_first(TENANT, jobs, 0.5) == 3  # then `other` has 7
+    assert await limits.admit_first(TENANT, [("echo", 1)] * 5, 0.5) == 2  # then the tenant has 5
+    assert await limits.admit_first(TENANT, [("echo", 1)], 0.5) == 0
+    assert await submit(limits, PER_TENANT) == PER_TENANT - 5
+    assert await limits.admit_first(OTHER, [], 0.5) == 0
+
+
+async def test_the_first_jobs_are_admitted_up_to_a_share_of_the_bytes(store: FakeStore, limits: QueueLimits) -> None:
+    assert await limits.admit_first(TENANT, [("echo", MAX_BYTES // 4)] * 3, 0.5) == 2
+    assert await limits.admit_first(TENANT, [("echo", MAX_BYTES)], 0.5) == 0
+    assert await limits.admit_first(OTHER, [("echo", MAX_BYTES), ("echo", 1)], 0.5) == 1  # it never fits otherwise
+
+
+@pytest.mark.parametrize(("limit", "most"), [(0, 0), (1, 1), (2, 1), (3, 1), (10, 5)])
+def test_a_share_of_a_limit_is_not_nothing(limit: int, most: int) -> None:
+    assert limit_share(limit, 0.5) == most
 
 
 @pytest.mark.parametrize(("seconds", "fresh_for"), [(0.01, FRESH_SECONDS), (0.3, 6.0), (10.0, LONGEST_FRESH)])
