@@ -13,6 +13,7 @@ IN_PATH = {
     "recovery_id": "rec_01m7ysv7pnetqtwvzp4kk6hgz5",
     "delivery_id": "dlv_01m7ystyjreeattn4s7m92kk5s",
     "file_id": "file_01m0p2tmt8fa7bvqpx6v5ebrxj",
+    "openai_file_id": "file_output_01m7ystfs0e0x8s13t679vdnpf",
     "key_id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
     "response_id": "resp_01m7ysshxnfbevq05b7h55g94z",
     "name": "echo",
@@ -28,9 +29,10 @@ def write_curl(call: Call) -> str:
     method, path, operation = call
     bodies = operation.get("requestBody", {}).get("content", {})
     is_file = next(iter(bodies), "") == "application/octet-stream"
+    is_form = "multipart/form-data" in bodies
     examples = {} if is_file else bodies.get("application/json", {}).get("examples", {})
     words = ["curl", "-s", SERVER + path.format(**IN_PATH)]
-    if method != ("POST" if examples or is_file else "GET"):
+    if method != ("POST" if examples or is_file or is_form else "GET"):
         words += ["-X", method]
     lines = [shlex.join(words)]
     if any("key" in each for each in operation["security"]):
@@ -40,6 +42,8 @@ def write_curl(call: Call) -> str:
         lines += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"]
     if is_file:
         lines.append("--data-binary @FILE")
+    if is_form:
+        lines.append("-F purpose=batch -F file=@FILE")
     return " \\\n  ".join(lines)
 
 

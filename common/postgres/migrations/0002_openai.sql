@@ -57,4 +57,4 @@ ALTER TABLE files ADD COLUMN name text, ADD COLUMN purpose text;
 
 INSERT INTO leader_leases (role) VALUES ('batches');
 GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_gateway;
-GRANT UPDATE (canceled_at) ON batches TO charonia_gateway;
+GRANT UPDATE (canceled_at, request, read_to, accepted) ON batches TO charonia_gateway;

@@ -37,7 +37,7 @@ from services.gateway.jobs import router as jobs
 from services.gateway.models import routes as models
 from services.gateway.open_inference import router as open_inference
 from services.gateway.openai import problems as openai_problems
-from services.gateway.openai import router as openai
+from services.gateway.openai.composition import make_routers
 from services.gateway.openai.rate_limit_headers import OpenAIHeadersMiddleware
 from services.gateway.openapi import document
 from services.gateway.pipelines import routes as pipelines
@@ -110,7 +110,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
     )
     openai_api = Router(
         openai_problems.PREFIX,
-        route_handlers=[openai.make_router(services.openai, settings.max_body)],
+        route_handlers=make_routers(services.openai, settings.max_body),
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
     )
     return Litestar(

@@ -70,7 +70,7 @@ from services.gateway.models.store import ModelStore
 from services.gateway.models.workloads import WorkloadReader
 from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
-from services.gateway.openai.dependencies import OpenAIServices, compose_openai
+from services.gateway.openai.composition import OpenAIApi, compose_api
 from services.gateway.pipelines.routes import PipelineServices
 from services.gateway.pipelines.store import PipelineWriter
 from services.gateway.reports.stats.reader import StatsReader
@@ -124,7 +124,7 @@ class Services:
     audit: AuditServices
     pipelines: PipelineServices
     inference: InferenceServices
-    openai: OpenAIServices
+    openai: OpenAIApi
 
 
 def compose(settings: GatewaySettings, connections: Connections, drain: DrainState) -> Services:
@@ -151,6 +151,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         connections.waiters,
         settings.infer_wait,
     )
+    files = compose_files(settings, connections, job_services)
     return Services(
         authenticator=authenticator,
         readiness=readiness,
@@ -161,7 +162,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         feed=FeedServices(authenticator, connections.feed),
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
-        files=compose_files(settings, connections, job_services),
+        files=files,
         webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue, pipelines),
         traces=TraceServices(TraceStore(database), DeliveryStore(database)),
         usage=UsageServices(UsageStore(database)),
@@ -183,7 +184,16 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
             connections.objects,
             max_body=settings.max_body,
         ),
-        openai=compose_openai(job_services, inference, catalogue, connections.objects, connections.template_workers),
+        openai=compose_api(
+            database,
+            connections.objects,
+            connections.wake_ups,
+            connections.template_workers,
+            job_services,
+            files,
+            inference,
+            catalogue,
+        ),
     )
 
 

@@ -11,6 +11,6 @@ def make_leadership(database: Database, services: Services) -> Leadership:
     """Return what runs the loops while this gateway is the elected one."""
 
     def begin() -> Loops:
-        return {"cancel": services.batches.canceler.run}
+        return {"cancel": services.batches.canceler.run, "lines": services.openai.batches.importer.run}
 
     return Leadership(LeaseStore(database, ROLE), begin)

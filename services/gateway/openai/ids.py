@@ -7,17 +7,25 @@ from common import ids
 
 
 class Prefix(StrEnum):
-    """The prefix of an id in OpenAI's API. All of them but the last two are jobs. A message is a job's answer."""
+    """The prefix of an id in OpenAI's API: of a job, its answer, a batch, one of the two files of a batch, or a file."""
 
     CHAT = "chatcmpl"
     COMPLETION = "cmpl"
     RESPONSE = "resp"
     MESSAGE = "msg"
     BATCH = "batch"
+    OUTPUT = "file_output"  # with the letters of the batch
+    ERRORS = "file_errors"
     FILE = "file"
 
 
-KINDS = {Prefix.BATCH: ids.Kind.BATCH, Prefix.FILE: ids.Kind.FILE}
+KINDS = {
+    **dict.fromkeys((Prefix.BATCH, Prefix.OUTPUT, Prefix.ERRORS), ids.Kind.BATCH),
+    Prefix.FILE: ids.Kind.FILE,
+}
+
+
+ANY_FILE = "file(_output|_errors)?"  # a pattern of the prefixes of files
 
 
 def encode(prefix: Prefix, value: UUID) -> str:

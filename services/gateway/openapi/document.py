@@ -31,10 +31,12 @@ from services.gateway.open_inference import responses
 from services.gateway.open_inference import schemas as protocol_schemas
 from services.gateway.open_inference.requests import InferRequest
 from services.gateway.openai import problems as openai_problems
+from services.gateway.openai.batches import schemas as openai_batch_schemas
 from services.gateway.openai.calls import parameters
 from services.gateway.openai.chat import schemas as chat_schemas
 from services.gateway.openai.completions import schemas as completion_schemas
 from services.gateway.openai.embeddings import schemas as embedding_schemas
+from services.gateway.openai.files import schemas as openai_file_schemas
 from services.gateway.openai.models import schemas as openai_model_schemas
 from services.gateway.openai.responses import schemas as response_schemas
 from services.gateway.openai.responses import views as response_views
@@ -80,6 +82,8 @@ SCHEMA_MODULES = (
     embedding_schemas,
     response_schemas,
     response_views,
+    openai_file_schemas,
+    openai_batch_schemas,
     parameters,
     health,
 )

@@ -4,6 +4,8 @@ from typing import Any
 
 LETTERS = "01m7ysshxnfbevq05b7h55g94z"  # of the job's id
 CREATED = 1_795_256_312
+FILE_ID = "file_01m8hscxvvfz4vjz9xty5ajyby"
+BATCH_LETTERS = "01m7ystfs0e0x8s13t679vdnpf"
 USAGE = {"prompt_tokens": 14, "completion_tokens": 9, "total_tokens": 23}
 REQUESTS: dict[str, dict[str, Any]] = {
     "create_chat_completion": {
@@ -23,6 +25,14 @@ REQUESTS: dict[str, dict[str, Any]] = {
         },
     },
     "create_completion": {"a text": {"model": "llm", "prompt": "A conch is", "max_tokens": 20}},
+    "create_openai_batch": {
+        "a file": {
+            "input_file_id": FILE_ID,
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {"order": "4711"},
+        },
+    },
     "create_embeddings": {
         "two texts": {"model": "embed", "input": ["a conch", "a shell"], "encoding_format": "float"},
     },
@@ -41,6 +51,39 @@ REQUESTS: dict[str, dict[str, Any]] = {
     },
 }
 MODEL = {"id": "chat", "object": "model", "created": 0, "owned_by": "charonia"}
+FILE = {
+    "id": FILE_ID,
+    "object": "file",
+    "bytes": 36_677,
+    "created_at": CREATED,
+    "expires_at": CREATED + 86_400,
+    "filename": "questions.jsonl",
+    "purpose": "batch",
+    "status": "processed",
+    "status_details": None,
+}
+BATCH = {
+    "id": f"batch_{BATCH_LETTERS}",
+    "object": "batch",
+    "endpoint": "/v1/chat/completions",
+    "errors": None,
+    "input_file_id": FILE_ID,
+    "completion_window": "24h",
+    "status": "in_progress",
+    "output_file_id": f"file_output_{BATCH_LETTERS}",
+    "error_file_id": None,
+    "created_at": CREATED,
+    "in_progress_at": CREATED,
+    "expires_at": CREATED + 86_400,
+    "finalizing_at": None,
+    "completed_at": None,
+    "failed_at": None,
+    "expired_at": None,
+    "cancelling_at": None,
+    "cancelled_at": None,
+    "request_counts": {"total": 100, "completed": 12, "failed": 0},
+    "metadata": {"order": "4711"},
+}
 MESSAGE = {"role": "assistant", "content": "A conch is a large sea snail.", "refusal": None}
 RESPONSE: dict[str, Any] = {
     "id": f"resp_{LETTERS}",
@@ -91,6 +134,17 @@ RESPONSE: dict[str, Any] = {
 ANSWERS: dict[str, Any] = {
     "OpenAIModel": MODEL,
     "OpenAIModelList": {"object": "list", "data": [MODEL]},
+    "OpenAIFile": FILE,
+    "OpenAIFileList": {"object": "list", "data": [FILE], "first_id": FILE_ID, "last_id": FILE_ID, "has_more": False},
+    "DeletedFile": {"id": FILE_ID, "object": "file", "deleted": True},
+    "OpenAIBatch": BATCH,
+    "OpenAIBatchList": {
+        "object": "list",
+        "data": [BATCH],
+        "first_id": BATCH["id"],
+        "last_id": BATCH["id"],
+        "has_more": False,
+    },
     "ChatCompletion": {
         "id": f"chatcmpl_{LETTERS}",
         "object": "chat.completion",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from common import ids
-from services.gateway.openai.ids import Prefix
+from services.gateway.openai.ids import ANY_FILE, Prefix
 
 NULL = {"type": "null"}
 # The parameters in paths, and the prefixes of those that are ids. Their patterns are only documented: nothing can have
@@ -15,6 +15,7 @@ IN_PATH: dict[str, tuple[str, str | None]] = {
     "recovery_id": ("The id of the recovery.", ids.Kind.RECOVERY),
     "delivery_id": ("The id of the delivery.", ids.Kind.DELIVERY),
     "file_id": ("The id of the file.", ids.Kind.FILE),
+    "openai_file_id": ("The id of the file: one that was uploaded, or one of a batch.", ANY_FILE),
     "key_id": ("The id of the key.", ids.Kind.KEY),
     "response_id": ("The id of the response.", Prefix.RESPONSE),
     "name": ("The name of the model.", None),

@@ -8,6 +8,7 @@ import msgspec
 from services.gateway.batches.items import LINES, MAX_ITEMS
 from services.gateway.http.negotiation import EVENT_STREAM, PLAIN_TEXT
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
+from services.gateway.openai.files.form import ANCHOR, FORM, PURPOSES, SECONDS
 from services.gateway.openapi.job_examples import BATCH_RESULTS
 
 JOB = {"$ref": "#/components/schemas/SubmitJob"}
@@ -27,6 +28,9 @@ def describe_lines(item: dict[str, Any], description: str) -> dict[str, Any]:
 
 JOB_LINES = describe_lines(BATCH_ITEM, "The elements of that list, one in each line.")
 RESULT_LINES = describe_lines({"$ref": "#/components/schemas/BatchResult"}, "One BatchResult in each line.")
+OUTPUT_LINES = describe_lines(
+    {"$ref": "#/components/schemas/OutputLine"}, "Of a file of a batch: one OutputLine in each line."
+)
 STREAM = {"type": "string", "description": "Server-sent events. The `data` of each is an EventItem without its `id`."}
 FEED = {"type": "string", "description": "Server-sent events. The `data` of each is the body of its webhooks."}
 CHUNKS = {
@@ -51,7 +55,18 @@ INFER_BODY = {
     "required": True,
 }
 FILE = {"type": "string", "format": "binary", "description": "The bytes of the file, of any media type."}
+UPLOAD_FORM = {
+    "type": "object",
+    "required": ["file", "purpose"],
+    "properties": {
+        "file": {"type": "string", "format": "binary", "description": "The file, before or after the other fields."},
+        "purpose": {"type": "string", "enum": list(PURPOSES), "description": "What it is for."},
+        ANCHOR: {"type": "string", "enum": ["created_at"], "description": "Only with the seconds."},
+        SECONDS: {"type": "integer", "minimum": 1, "description": "How many seconds the file is kept."},
+    },
+}
 OPENAI_BODIES = {
+    "create_openai_batch": "BatchRequest",
     "create_chat_completion": "ChatRequest",
     "create_completion": "CompletionRequest",
     "create_embeddings": "EmbeddingRequest",
@@ -84,6 +99,7 @@ BODIES: dict[str, Any] = {
         call: {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}}, "required": True}
         for call, kind in OPENAI_BODIES.items()
     },
+    "create_openai_file": {"content": {FORM: {"schema": UPLOAD_FORM}}, "required": True},
     "infer": INFER_BODY,
     "infer_version": INFER_BODY,
 }
@@ -97,6 +113,7 @@ OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
     },
     "get_trace": {PLAIN_TEXT: {"schema": {"type": "string", "description": "The spans in columns, one a line."}}},
     "download_file": {"*/*": {"schema": FILE}},
+    "download_openai_file": {"*/*": {"schema": FILE}, LINES[0]: {"schema": OUTPUT_LINES}},
     **{call: {EVENT_STREAM: {"schema": CHUNKS}} for call in ("create_chat_completion", "create_completion")},
     **{call: {EVENT_STREAM: {"schema": RESPONSE_EVENTS}} for call in ("create_response", "get_response")},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},

@@ -21,7 +21,7 @@ from services.gateway.openai.speakers import Speaker, find_speaker
 MetadataText = Annotated[str, Meta(max_length=512)]
 Metadata = Annotated[dict[Annotated[str, Meta(max_length=64)], MetadataText], Meta(max_length=16)]
 Tier = Literal["auto", "default", "flex", "priority"]
-PRIORITIES = {"auto": Priority.NORMAL, "default": Priority.NORMAL, "flex": Priority.LOW, "priority": Priority.HIGH}
+PRIORITIES = {"default": Priority.NORMAL, "flex": Priority.LOW, "priority": Priority.HIGH}
 SHOWN_TIERS = {Priority.LOW: "flex", Priority.NORMAL: "default", Priority.HIGH: "priority"}
 
 
@@ -85,7 +85,7 @@ def build(
     request = SubmitJob(
         model=speaker.model.name,
         inputs=inputs,
-        priority=PRIORITIES[tier or "auto"],
+        priority=context.priority if tier in (None, "auto") else PRIORITIES[tier],
         metadata=dict[str, Any](metadata) if metadata else None,
     )
     return msgspec.structs.replace(build_valid_job(request, context), request=write_record(endpoint, body))

@@ -19,6 +19,7 @@ from tests.support.lost_answers import (
     job_scenarios,
     maintenance_scenarios,
     notifier_scenarios,
+    openai_scenarios,
     pipeline_scenarios,
     webhook_scenarios,
 )
@@ -52,6 +53,7 @@ SCENARIOS: Sequence[Scenario] = (
     *maintenance_scenarios.SCENARIOS,
     *notifier_scenarios.SCENARIOS,
     *pipeline_scenarios.SCENARIOS,
+    *openai_scenarios.SCENARIOS,
 )
 
 

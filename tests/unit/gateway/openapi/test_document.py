@@ -136,9 +136,13 @@ async def test_jobs_of_a_batch_leave_what_is_missing_to_its_defaults(document: d
     assert schemas["SubmitJob"]["properties"]["priority"]["default"] == "normal"
 
 
+FORMS = {"create_openai_file"}  # calls whose bodies are no JSON
+
+
 async def test_every_body_has_examples_that_fit_its_schema(document: dict[str, Any]) -> None:
     operations = [each for each in list_operations(document, webhooks=False) if "requestBody" in each]
-    bodies = {each["operationId"]: each["requestBody"]["content"]["application/json"] for each in operations}
+    contents = {each["operationId"]: each["requestBody"]["content"] for each in operations}
+    bodies = {name: content["application/json"] for name, content in contents.items() if name not in FORMS}
     assert bodies.keys() == REQUESTS.keys()
     for name, content in bodies.items():
         assert list(content["examples"]) == list(REQUESTS[name])
