@@ -7,7 +7,7 @@ from common import ids
 
 
 class Prefix(StrEnum):
-    """The prefix of an id in OpenAI's API: of a job, its answer, a batch, one of the two files of a batch, or a file."""
+    """The prefix of an id in OpenAI's API: of a job, its answer, a batch, one of its two files, or a file."""
 
     CHAT = "chatcmpl"
     COMPLETION = "cmpl"

@@ -22,6 +22,7 @@ JOB = {"model": "echo", "inputs": {"x": [[1, 2, 3]]}, "metadata": {"order": 4711
 CONFIG = f"package_name_override: {PACKAGE}\n"
 # The generator knows no JSON lines, and no answers of any type. They are left out, and JSON is left.
 WARNINGS = [
+    "WARNING parsing GET /openai/v1/files/{openai_file_id}/content within open_ai.",
     "WARNING parsing GET /v1/batches/{batch_id}/results within batches.",
     *2 * ["WARNING parsing GET /v1/files/{file_id}/content within files."],
     "WARNING parsing POST /v1/batches within batches.",
