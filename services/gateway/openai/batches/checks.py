@@ -42,6 +42,7 @@ class LineBody(msgspec.Struct, frozen=True):
 
     stream: Any = None
     background: Any = None
+    previous_response_id: Any = None
 
 
 class LineProblem(ItemProblem, frozen=True):
@@ -103,6 +104,9 @@ class LineChecker:
             raise unsupported(FieldError("/stream", "a batch has no streams; leave it out"))
         if body.background:
             raise unsupported(FieldError("/background", "a batch runs in the background anyway; leave it out"))
+        if body.previous_response_id is not None:
+            text = "a line of a batch continues no response; send the messages as `input`"
+            raise unsupported(FieldError("/previous_response_id", text))
         return request
 
 

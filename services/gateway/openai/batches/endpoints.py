@@ -15,6 +15,9 @@ from services.gateway.openai.completions import rendering as completion_renderin
 from services.gateway.openai.completions import translation as completions
 from services.gateway.openai.embeddings import translation as embeddings
 from services.gateway.openai.kinds.pieces import Outputs
+from services.gateway.openai.responses import rendering as response_rendering
+from services.gateway.openai.responses import translation
+from services.gateway.openai.responses.echo import ShownResponse
 
 
 class BatchCall(NamedTuple):
@@ -39,8 +42,15 @@ def write_embeddings(row: Job, shown: Shown, responses: list[Outputs]) -> bytes:
     return embeddings.write_list(row.model, responses[0] if responses else {}, shown)
 
 
+def write_response(row: Job, shown: Shown, responses: list[Outputs]) -> bytes:
+    assert isinstance(shown, ShownResponse), "the translation of responses makes no other"
+    answer = response_rendering.Answer(*join(responses, shown))
+    return msgspec.json.encode(response_rendering.write_response(row, shown.echo, answer))
+
+
 CALLS: Mapping[str, BatchCall] = {
     Endpoint.CHAT: BatchCall(chat.translate, chat.reshow, write_chat),
     Endpoint.COMPLETIONS: BatchCall(completions.translate, completions.reshow, write_completion),
     Endpoint.EMBEDDINGS: BatchCall(embeddings.translate, embeddings.reshow, write_embeddings),
+    Endpoint.RESPONSES: BatchCall(translation.translate, translation.reshow, write_response),
 }

@@ -75,6 +75,7 @@ async def test_a_line_may_name_its_priority(tier: str, priority: Priority) -> No
         ({"body": BODY | {"model": "none"}}, 404, "model_not_found", []),
         ({"body": BODY | {"stream": True}}, 400, "unsupported_parameter", ["/stream"]),
         ({"body": BODY | {"background": True}}, 400, "unsupported_parameter", ["/background"]),
+        ({"body": BODY | {"previous_response_id": "resp_1"}}, 400, "unsupported_parameter", ["/previous_response_id"]),
         ({"body": BODY | {"temperature": 9}}, 422, "invalid_request", ["/temperature"]),
         ({"body": BODY | {"n": 2}}, 400, "unsupported_parameter", ["/n"]),
     ],
@@ -115,6 +116,13 @@ async def test_an_embedding_is_one_too() -> None:
     job = (await check(line, endpoint=Endpoint.EMBEDDINGS)).job
     assert job is not None
     assert job.model == "embed"
+
+
+async def test_a_response_is_one_too() -> None:
+    line = LINE | {"url": Endpoint.RESPONSES, "body": {"model": "llm", "input": "a", "store": False}}
+    job = (await check(line, endpoint=Endpoint.RESPONSES)).job
+    assert job is not None
+    assert (job.model, job.retain) == ("llm", 600.0)
 
 
 @pytest.mark.parametrize("code", ["batch_expired", "batch_cancelled"])

@@ -99,6 +99,12 @@ def test_an_erased_job_says_so() -> None:
             lambda answer: answer["choices"][0]["text"] == "a b c",
         ),
         (
+            Endpoint.RESPONSES,
+            {"model": "llm", "input": "a", "max_output_tokens": 5},
+            [{"text_output": [b"a b"]}],
+            lambda answer: answer["output"][0]["content"][0]["text"] == "a b" and answer["max_output_tokens"] == 5,
+        ),
+        (
             Endpoint.EMBEDDINGS,
             {"model": "embed", "input": ["a", "b"]},
             [{"embedding": [1.0, 2.0, 3.0, 4.0]}],
