@@ -192,7 +192,10 @@ class HourStats(msgspec.Struct, frozen=True):
 
 
 class UsageData(ApiObject, frozen=True, kw_only=True):
-    """What you used of one model on one day (UTC). `jobs` counts the ended jobs by status."""
+    """What you used of one model on one day (UTC). `jobs` counts the ended jobs by status.
+
+    The tokens are those that a language model tells of. Others have 0.
+    """
 
     day: date
     model: str
@@ -200,6 +203,8 @@ class UsageData(ApiObject, frozen=True, kw_only=True):
     inference_seconds: float
     bytes_in: int
     bytes_out: int
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 class AuditEntry(ApiObject, frozen=True, kw_only=True):

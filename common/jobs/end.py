@@ -47,6 +47,9 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[UUID] = ()
     interruptions: int | None = None  # in a row; None: as before
     raw_outputs: bytes | None = None  # of a step: packed by common/tensors.py
+    prompt_tokens: int | None = None  # as the model said, as the next two
+    completion_tokens: int | None = None
+    finish_reason: str | None = None
     parent: UUID | None = None  # the run of a step
     step: str | None = None
     step_index: int | None = None

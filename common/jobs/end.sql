@@ -10,13 +10,15 @@ WITH done AS (
     :ends.inference_ms::double precision[], :ends.finished_at::timestamptz[], :ends.outputs::bytea[],
     :ends.event.id::uuid[], :ends.event.sequence::bigint[], :ends.event.type::text[], :ends.event.body::bytea[],
     :ends.event.traceparent::text[], :ends.file_count::integer[], :ends.interruptions::integer[], :ends.raw_outputs::bytea[],
-    :ends.is_step::boolean[]
+    :ends.is_step::boolean[], :ends.prompt_tokens::integer[], :ends.completion_tokens::integer[],
+    :ends.finish_reason::text[]
   ) AS t(
     id, claim, was, status, version,
     error_code, error_message, error_retryable,
     inference_ms, finished_at, outputs,
     event_id, sequence, event_type, event_body,
-    traceparent, file_count, interruptions, raw_outputs, is_step
+    traceparent, file_count, interruptions, raw_outputs, is_step,
+    prompt_tokens, completion_tokens, finish_reason
   )
   ORDER BY id
 ), held AS (
@@ -53,6 +55,9 @@ WITH done AS (
       ended_xid = CASE WHEN NOT chosen.is_step THEN pg_current_xact_id() END,
       outputs = chosen.outputs,
       raw_outputs = chosen.raw_outputs,
+      prompt_tokens = chosen.prompt_tokens,
+      completion_tokens = chosen.completion_tokens,
+      finish_reason = chosen.finish_reason,
       output_file_bytes = (SELECT coalesce(sum(size), 0) FROM held WHERE held.event_id = chosen.event_id),
       lease_until = NULL,
       session = NULL,

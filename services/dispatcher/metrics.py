@@ -11,6 +11,11 @@ ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_a
 attempts = Counter("charonia_attempts", "Attempts that this process recorded, by result.", ["model", "result"])
 inference_errors = Counter("charonia_inference_errors", "Attempts that failed on Triton, by error.", ["model", "code"])
 leases_lapsed = Counter("charonia_leases_lapsed", "Running jobs that were taken from a lost dispatcher.")
+tokens = Counter(
+    "charonia_tokens",
+    "Tokens of jobs that succeeded, as language models count them. `kind` is prompt or completion.",
+    ["model", "kind"],
+)
 wake_ups_repeated = Counter("charonia_wake_ups_repeated", "Wake-ups for jobs that waited without a message.")
 stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
 stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
@@ -23,6 +28,11 @@ tenant_bytes = Counter(
     "charonia_tenant_bytes",
     "Bytes of inputs and outputs of ended jobs, if turned on.",
     ["tenant", "model", "direction"],
+)
+tenant_tokens = Counter(
+    "charonia_tenant_tokens",
+    "Tokens of jobs that succeeded, as language models count them, if turned on.",
+    ["tenant", "model", "kind"],
 )
 triton_ready = Gauge("charonia_triton_ready", "Whether Triton answers and is live.")
 model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of the model.", ["model"])
@@ -56,3 +66,11 @@ def init_model(model: str) -> None:
         inference_errors.labels(model, code)
     for result in ATTEMPT_RESULTS:
         attempts.labels(model, result)
+
+
+def count_tokens(model: str, prompt: int | None, completion: int | None) -> None:
+    """Count the tokens of a job, as far as its model told them."""
+    if prompt is not None:
+        tokens.labels(model, "prompt").inc(prompt)
+    if completion is not None:
+        tokens.labels(model, "completion").inc(completion)

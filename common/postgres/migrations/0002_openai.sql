@@ -58,3 +58,29 @@ ALTER TABLE files ADD COLUMN name text, ADD COLUMN purpose text;
 INSERT INTO leader_leases (role) VALUES ('batches');
 GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_gateway;
 GRANT UPDATE (canceled_at, request, read_to, accepted) ON batches TO charonia_gateway;
+
+-- Tokens --------------------------------------------------------------------------------------------------------------
+
+-- What a language model said at the end of a job that has succeeded; NULL: it said nothing. Nothing else writes them, so a
+-- dispatcher of the release before leaves them NULL.
+ALTER TABLE jobs
+  ADD COLUMN prompt_tokens integer,
+  ADD COLUMN completion_tokens integer,
+  ADD COLUMN finish_reason text; -- stop, length, or what the model says
+
+-- A dispatcher of the release before counts no tokens of the ends that it counts.
+ALTER TABLE usage
+  ADD COLUMN prompt_tokens bigint NOT NULL DEFAULT 0,
+  ADD COLUMN completion_tokens bigint NOT NULL DEFAULT 0;
+
+-- A job that has failed has no tokens, so a retry has none to count: see count_before_retry.
+CREATE OR REPLACE VIEW ended_usage AS
+SELECT
+  id, ended_xid, tenant_id, timezone('UTC', finished_at)::date AS day, model,
+  (status = 'succeeded')::integer AS succeeded, (status = 'failed')::integer AS failed,
+  (status = 'canceled')::integer AS canceled, (status = 'expired')::integer AS expired,
+  coalesce(inference_ms, 0) / 1000 AS inference_seconds, input_bytes AS bytes_in,
+  coalesce(octet_length(outputs), 0) + output_file_bytes AS bytes_out,
+  coalesce(prompt_tokens, 0) AS prompt_tokens, coalesce(completion_tokens, 0) AS completion_tokens
+FROM jobs
+WHERE generation > 0;

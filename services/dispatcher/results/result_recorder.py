@@ -26,6 +26,7 @@ from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import AttemptStart, Step
 from services.dispatcher.results.stream_recorder import StreamRecorder
+from services.dispatcher.triton.model_usage import ModelUsage
 from services.dispatcher.triton.responses import InferenceResult
 from services.dispatcher.triton.tensors import OutputFile
 
@@ -149,6 +150,7 @@ class ResultRecorder:
     ) -> JobEnd:
         assert job.finished_at is not None, "an ended job has an end"
         outputs = None if result is None else result.outputs
+        usage = ModelUsage() if result is None else result.usage
         failure = None
         if job.error_code is not None:
             failure = Failure(job.error_code, job.error_message or "", bool(job.error_retryable))
@@ -167,6 +169,9 @@ class ResultRecorder:
             files=[] if result is None else [file.id for file in result.files if file.location is None],
             interruptions=interruptions,
             raw_outputs=None if result is None else result.tensors,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            finish_reason=usage.finish_reason,
             parent=job.parent,
             step=job.step,
             step_index=job.step_index,

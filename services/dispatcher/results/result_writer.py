@@ -145,6 +145,7 @@ class ResultWriter:
         self._announce(end.event for end in ended if not end.is_step)
         for end in ended:
             jobs_ended.labels(end.model, end.status).inc()
+            metrics.count_tokens(end.model, end.prompt_tokens, end.completion_tokens)
             if end.was == "running":
                 metrics.attempts.labels(end.model, end.status).inc()
         return [end.event.id in recorded for end in ends]

@@ -12,6 +12,7 @@ from common.tensors import Tensor
 from common.views.outputs import BadOutput, OutputTensor
 from services.dispatcher.triton.client import Response
 from services.dispatcher.triton.errors import InferenceError
+from services.dispatcher.triton.model_usage import ModelUsage, open_reader
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.request import InferenceRequest
 from services.dispatcher.triton.tensors import (
@@ -31,13 +32,15 @@ PAUSE_SECONDS = 0.0001  # between two pieces of a large output: a thread that ne
 class InferenceResult(NamedTuple):
     """The result of a successful attempt. `outputs` is the JSON list of the API, which names the `files`.
 
-    `tensors` are the outputs for other steps of a run, packed by `common.tensors`.
+    `tensors` are the outputs for other steps of a run, packed by `common.tensors`. `usage` is what a
+    language model said.
     """
 
     version: str
     outputs: bytes
     files: Sequence[OutputFile] = ()
     tensors: bytes | None = None
+    usage: ModelUsage = ModelUsage()
 
 
 class ResponseCollector:
@@ -57,6 +60,8 @@ class ResponseCollector:
         self._for_step = request.for_step
         self._tensors: list[Tensor] = []
         self._failure: Failure | None = None
+        self._usage = open_reader(model)
+        self._inputs = request.tensors if self._usage is not None else b""
 
     async def add(self, response: Response) -> Rendered | None:
         """Render one response. The first failure decides the result, and returns None like all later responses.
@@ -83,6 +88,8 @@ class ResponseCollector:
         self._rendered += len(rendered.json)
         self._responses.append(rendered.json)
         self._files.extend(rendered.files)
+        if self._usage is not None:
+            self._usage.add(response.tensors)
         if self._for_step:
             self._tensors.extend(rendered.tensors)
         return rendered
@@ -112,7 +119,8 @@ class ResponseCollector:
         if failure is not None:
             raise InferenceError(failure)
         packed = tensors.pack(self._tensors) if self._for_step else None
-        return InferenceResult(self._version, join(self._responses), self._files, packed)
+        usage = ModelUsage() if self._usage is None else self._usage.result(self._inputs)
+        return InferenceResult(self._version, join(self._responses), self._files, packed, usage)
 
 
 def too_large(limit: int) -> Failure:

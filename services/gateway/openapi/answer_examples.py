@@ -220,6 +220,8 @@ ANSWERS: dict[str, Any] = {
                 "inference_seconds": 42.105,
                 "bytes_in": 48120,
                 "bytes_out": 110676,
+                "prompt_tokens": 0,
+                "completion_tokens": 0,
             }
         ],
         "next_cursor": None,

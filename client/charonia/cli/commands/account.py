@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def usage(session: Session, since: SinceDay = "30d", until: UntilDay = None, model: options.ModelFilter = None) -> None:
     """Show what you used by day and model, newest day first."""
     days = {"since": options.read_day("--since", since), "until": options.read_day("--until", until)}
-    columns = ["DAY", "MODEL", "SUCCEEDED", "FAILED", "OTHER", "INFERENCE", "IN", "OUT"]
+    columns = ["DAY", "MODEL", "SUCCEEDED", "FAILED", "OTHER", "INFERENCE", "IN", "OUT", "TOKENS"]
     table = make_table(columns, right=columns[2:], flexible=["MODEL"])
     print_list(session, session.client.usage(model=model, **days), table, show_usage, "no jobs ended in this time")
 
@@ -43,7 +43,13 @@ def show_usage(used: UsageData) -> Sequence[str]:
         show_inference(used.inference_seconds),
         show_bytes(used.bytes_in),
         show_bytes(used.bytes_out),
+        show_tokens(used.prompt_tokens, used.completion_tokens),
     )
+
+
+def show_tokens(prompt: int, completion: int) -> str:
+    """Return the tokens of prompts and answers, such as `120 + 3,400`, or nothing without any."""
+    return f"{prompt:,} + {completion:,}" if prompt or completion else ""
 
 
 def show_inference(seconds: float) -> str:

@@ -23,6 +23,8 @@ class UsageSum(NamedTuple):
     inference_seconds: float
     bytes_in: int
     bytes_out: int
+    prompt_tokens: int
+    completion_tokens: int
     jobs: int
 
 

@@ -36,3 +36,5 @@ def count(used: UsageSum) -> None:
     metrics.tenant_inference_seconds.labels(*labels).inc(used.inference_seconds)
     metrics.tenant_bytes.labels(*labels, "in").inc(used.bytes_in)
     metrics.tenant_bytes.labels(*labels, "out").inc(used.bytes_out)
+    metrics.tenant_tokens.labels(*labels, "prompt").inc(used.prompt_tokens)
+    metrics.tenant_tokens.labels(*labels, "completion").inc(used.completion_tokens)

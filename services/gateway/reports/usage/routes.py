@@ -48,7 +48,7 @@ async def list_usage(
     limit: Limit = 100,
     cursor: CursorParameter = None,
 ) -> UsagePage:
-    """Return ended jobs, inference seconds and bytes by day and model, newest day first.
+    """Return ended jobs, inference seconds, bytes and tokens by day and model, newest day first.
 
     The numbers are a few seconds old. Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
     """
@@ -70,6 +70,8 @@ def view(row: UsageRow) -> UsageView:
         inference_seconds=round(row.inference_seconds, 3),
         bytes_in=row.bytes_in,
         bytes_out=row.bytes_out,
+        prompt_tokens=row.prompt_tokens,
+        completion_tokens=row.completion_tokens,
     )
 
 

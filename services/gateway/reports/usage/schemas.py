@@ -34,6 +34,10 @@ class UsageView(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of the ended jobs in bytes: packed tensors, parameters and metadata."""
     bytes_out: int
     """The outputs of the jobs, in bytes of JSON and of files."""
+    prompt_tokens: int
+    """The tokens that went into a language model, as it counts them; 0 if the model does not tell."""
+    completion_tokens: int
+    """The tokens that a language model wrote, as it counts them; 0 if the model does not tell."""
 
 
 class UsagePage(msgspec.Struct, frozen=True):

@@ -27,6 +27,8 @@ class UsageRow(NamedTuple):
     inference_seconds: float
     bytes_in: int
     bytes_out: int
+    prompt_tokens: int
+    completion_tokens: int
 
 
 class UsageStore:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from common.errors import DatabaseUnavailable
 from common.job_states import Failure, Status
@@ -21,6 +22,7 @@ from services.dispatcher.failures import retry_policy
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import AttemptStart, ResultStore
+from services.dispatcher.triton.model_usage import ModelUsage
 from services.dispatcher.triton.responses import InferenceResult
 from tests.support.recorded_wake_ups import RecordedWakeUps
 from tests.support.result_recorder import make_recorder
@@ -93,6 +95,19 @@ async def test_a_result_survives_an_outage_and_is_announced_once() -> None:
     await recorder.succeed(claimed(), InferenceResult("1", b"[]"), NOW, 5.0, TRACE)
     assert [(end.status, end.outputs) for end in store.ends] == [(Status.SUCCEEDED, b"[]")]
     assert wake_ups.announced == [to_wake_up(store.ends[0].event)]
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+async def test_the_tokens_of_a_job_count_once_it_has_ended(fenced: bool) -> None:
+    recorder, _ = build(store := FakeStore(failures=1, fenced=fenced))
+    job = msgspec.structs.replace(claimed(), model=f"speaks-{fenced}")
+    await recorder.succeed(job, InferenceResult("1", b"[]", usage=ModelUsage(3, 5, "stop")), NOW, 5.0, TRACE)
+    assert [(end.prompt_tokens, end.completion_tokens, end.finish_reason) for end in store.ends] == [(3, 5, "stop")]
+    counted = [
+        REGISTRY.get_sample_value("charonia_tokens_total", {"model": job.model, "kind": kind})
+        for kind in ("prompt", "completion")
+    ]
+    assert counted == ([None, None] if fenced else [3, 5])
 
 
 async def test_a_result_under_an_old_claim_is_not_announced() -> None:

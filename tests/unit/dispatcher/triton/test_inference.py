@@ -16,6 +16,7 @@ from services.dispatcher.triton import quarantine as quarantine_module
 from services.dispatcher.triton.client import Response, TritonClient
 from services.dispatcher.triton.errors import InferenceError
 from services.dispatcher.triton.inference import OnResponse, infer
+from services.dispatcher.triton.model_usage import ModelUsage
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.request import InferenceRequest, build_request
@@ -117,6 +118,15 @@ async def test_streamed_responses_keep_their_order_and_number_and_are_passed_on_
     outputs = msgspec.json.decode(found.outputs)
     assert [(each["response"], each["data"]) for each in outputs] == [(0, [7]), (2, [8])]
     assert [msgspec.json.decode(each) for each in passed_on] == [outputs[:1], [], outputs[1:]]
+
+
+async def test_the_result_of_a_language_model_has_what_all_responses_say_of_their_tokens() -> None:
+    tokens = [Signature("num_output_tokens", Datatype.UINT8, [-1])]
+    said = [OutputTensor("num_output_tokens", Datatype.UINT8, [1], bytes([2]))]
+    silent = msgspec.structs.replace(model(decoupled=True), outputs=tokens)
+    speaking = msgspec.structs.replace(silent, settings={"charonia.openai": "vllm"})
+    assert (await run(FakeTriton(said, said), speaking)).usage == ModelUsage(None, 4)
+    assert (await run(FakeTriton(said, said), silent)).usage == ModelUsage()
 
 
 async def test_a_stream_may_end_without_a_response() -> None:

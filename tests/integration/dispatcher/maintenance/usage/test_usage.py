@@ -102,6 +102,19 @@ async def test_a_retry_waits_for_the_count_that_may_see_the_end(database: Databa
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 0, 1)]
 
 
+async def test_tokens_are_counted_once_whatever_is_retried(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await requeue_jobs(database, [new_requeue(await claim(database, job))])
+    claimed = await claim(database, job)
+    for _ in range(2):
+        await end_jobs(database, [new_end(claimed, prompt_tokens=3, completion_tokens=5, finish_reason="stop")])
+    await end(database, await submit(database, tenant))  # its model tells nothing
+    await count_all(database, 2)
+    assert await roll_up(database, 100) == []
+    (used,) = await database.fetch("SELECT prompt_tokens, completion_tokens FROM usage WHERE tenant_id = $1", tenant)
+    assert tuple(used.values()) == (3, 5)
+
+
 async def test_a_late_end_of_a_lost_claim_is_not_counted(database: Database, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     for _ in range(2):
