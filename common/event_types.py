@@ -9,6 +9,12 @@ from common.job_states import TERMINAL, Status
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMINAL)
 OPERATIONAL_EVENTS = ("webhook.disabled", "delivery.exhausted")
 EVENT_TYPES = ("job.started", *TERMINAL_EVENTS, "batch.completed", "webhook.test", *OPERATIONAL_EVENTS)
+# Of subscriptions with the format `openai`; openai_event_type in the database says which event has which.
+OPENAI_EVENT_TYPES = (
+    *(f"response.{end}" for end in ("completed", "failed", "cancelled", "incomplete")),
+    *(f"batch.{end}" for end in ("completed", "failed", "cancelled", "expired")),
+)
+DELIVERED_TYPES = tuple(dict.fromkeys((*EVENT_TYPES, *OPENAI_EVENT_TYPES)))
 JOB_EVENT_TYPES = tuple(each for each in EVENT_TYPES if each.startswith("job."))
 # In the streams of runs only.
 STEP_EVENTS = ("step.started", "step.succeeded", "step.failed", "step.canceled")

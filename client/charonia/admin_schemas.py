@@ -26,6 +26,7 @@ class WebhookData(ApiObject, frozen=True, kw_only=True):
     signing: str
     rate_limit: int | None
     ordered: bool = False
+    format: str = "charonia"
     status: str
     disabled_at: datetime | None
     disabled_reason: str | None

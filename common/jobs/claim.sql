@@ -70,7 +70,8 @@ WITH offered AS MATERIALIZED (
     j.step, j.step_index, j.run_state, locked.number, locked.passed,
     j.parent IS NULL AND ( -- nobody is told of the start of a step's job
       coalesce('job.started' = ANY(j.callback_events), false) OR EXISTS (
-        SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started')
+        SELECT FROM webhooks w
+        WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started') AND w.format = 'charonia'
       )
     ) AS wants_started
 )

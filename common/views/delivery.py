@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from common import ids
-from common.event_types import EVENT_TYPES
+from common.event_types import DELIVERED_TYPES
 from common.postgres import sql
 from common.views.delivery_errors import explain_attempt
 from common.views.hidden_query import hide_query
@@ -19,7 +19,7 @@ from common.views.job_parts import AttemptFailure
 QUERIES = sql.load("common.views", "delivery.sql")
 
 DeliveryStatus = Literal["pending", "succeeded", "exhausted", "canceled"]
-EventType = Annotated[str, Meta(extra_json_schema={"enum": [*EVENT_TYPES]})]
+DeliveredType = Annotated[str, Meta(extra_json_schema={"enum": [*DELIVERED_TYPES]})]
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +73,8 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the delivery. Every attempt sends it as `webhook-id`."""
     event_id: str
     """The id of the event. Its deliveries to other receivers have the same."""
-    event_type: EventType
-    """The type of the event."""
+    event_type: DeliveredType
+    """The type of the event, as the receiver gets it."""
     job_id: str | None
     """The job of the event; null if it belongs to no job."""
     webhook_id: str | None

@@ -109,6 +109,7 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  * @property {string | null} description
  * @property {Record<string, string> | null} headers `***` by name
  * @property {"hmac" | "ed25519"} signing
+ * @property {"charonia" | "openai"} format
  * @property {number | null} rate_limit
  * @property {boolean} ordered
  * @property {"enabled" | "disabled"} status

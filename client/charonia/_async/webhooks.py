@@ -36,10 +36,15 @@ class AsyncWebhooks:
         description: str | None = None,
         headers: Mapping[str, str] | None = None,
         signing: Literal["hmac", "ed25519"] = "hmac",
+        format: Literal["charonia", "openai"] | None = None,  # noqa: A002 -- the name in the API
         rate_limit: int | None = None,
         ordered: bool = False,
     ) -> WebhookData:
-        """Create a subscription. Keep its `secret`: it is shown only now. `events` are `job.*` by default."""
+        """Create a subscription. Keep its `secret`: it is shown only now. `events` are `job.*` by default.
+
+        With the format `openai`, it gets the ends of responses and batches of OpenAI's API, as OpenAI's clients read
+        them, and `events` are all of these by default.
+        """
         body = {
             "url": url,
             "events": events,
@@ -47,6 +52,7 @@ class AsyncWebhooks:
             "description": description,
             "headers": headers,
             "signing": signing,
+            "format": format,
             "rate_limit": rate_limit,
             "ordered": ordered,
         }

@@ -73,6 +73,7 @@ function WebhookFacts({ webhook, reload, onSecret }) {
       <div><dt>Models</dt><dd>${webhook.models?.join(", ") ?? "all"}</dd></div>
       ${webhook.headers && html`<div><dt>Headers sent along</dt><dd>${Object.keys(webhook.headers).join(", ")}</dd></div>`}
       <div><dt>Signed with</dt><dd>${webhook.signing}</dd></div>
+      ${webhook.format === "openai" && html`<div><dt>In the words of</dt><dd>OpenAI's API</dd></div>`}
       ${webhook.public_key && html`<div><dt>Public key</dt><dd><code>${webhook.public_key}</code></dd></div>`}
       <div><dt>Rate limit</dt><dd>${webhook.rate_limit ? `${webhook.rate_limit} a second` : "none"}</dd></div>
       <div><dt>In order</dt><dd>${webhook.ordered ? "yes" : "no"}</dd></div>

@@ -7,6 +7,8 @@ import { HeaderRows, readHeaders } from "./webhook_headers.js";
 
 /** @typedef {import("../types.js").Webhook} Webhook */
 
+const EVENTS = { charonia: "job.succeeded, job.failed", openai: "response.*, batch.*" };
+
 /**
  * Each field keeps what the user typed when the page is drawn again: its value is only a default.
  * @param {object} props
@@ -19,6 +21,8 @@ import { HeaderRows, readHeaders } from "./webhook_headers.js";
 export function WebhookForm({ title, button, webhook, save, onClose }) {
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [busy, setBusy] = useState(false);
+  const [format, setFormat] = useState(webhook?.format ?? "charonia");
+  const chooseFormat = (/** @type {Event} */ event) => setFormat(/** @type {Webhook["format"]} */ (/** @type {HTMLSelectElement} */ (event.target).value));
   async function submit(/** @type {SubmitEvent} */ event) {
     event.preventDefault();
     if (busy) return;
@@ -35,8 +39,16 @@ export function WebhookForm({ title, button, webhook, save, onClose }) {
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form class="fields" onSubmit=${submit}>
       <label>URL <input name="url" type="url" required placeholder="https://example.com/hook" spellcheck=${false} defaultValue=${webhook?.url ?? ""} /></label>
-      <label>Events, separated by commas <input name="events" required defaultValue=${webhook?.events.join(", ") ?? "job.succeeded, job.failed"} spellcheck=${false} /></label>
-      <p class="hint">Such as job.succeeded, job.failed, batch.completed. <code>job.*</code> is every event of a job.</p>
+      ${!webhook && html`<label>In the words of
+        <select name="format" value=${format} onChange=${chooseFormat}>
+          <option value="charonia">Charonia</option>
+          <option value="openai">OpenAI's API</option>
+        </select>
+      </label>`}
+      <label>Events, separated by commas <input key=${format} name="events" required defaultValue=${webhook?.events.join(", ") ?? EVENTS[format]} spellcheck=${false} /></label>
+      ${format === "openai"
+        ? html`<p class="hint">Such as response.completed, response.failed, batch.completed. Only responses and batches of OpenAI's API have events then.</p>`
+        : html`<p class="hint">Such as job.succeeded, job.failed, batch.completed. <code>job.*</code> is every event of a job.</p>`}
       <label>Models, separated by commas <input name="models" placeholder="All" spellcheck=${false} defaultValue=${webhook?.models?.join(", ") ?? ""} /></label>
       <label>Description <input name="description" placeholder="A note of yours" maxlength="1000" defaultValue=${webhook?.description ?? ""} /></label>
       <${HeaderRows} webhook=${webhook} error=${error} />
@@ -60,5 +72,6 @@ function readFields(form, webhook) {
   const given = Object.entries(optional).filter(([, value]) => value.toString() !== "" || webhook);
   const cleared = given.map(([name, value]) => [name, value.toString() === "" ? null : value]);
   const headers = readHeaders(form, webhook);
-  return { url: text("url"), events: list("events"), headers, ordered: form.has("ordered"), ...Object.fromEntries(cleared) };
+  const format = webhook ? {} : { format: text("format") };
+  return { url: text("url"), ...format, events: list("events"), headers, ordered: form.has("ordered"), ...Object.fromEntries(cleared) };
 }

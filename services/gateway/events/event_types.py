@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from common.event_types import EVENT_TYPES, JOB_EVENT_TYPES, list_patterns
+from common.event_types import DELIVERED_TYPES, EVENT_TYPES, JOB_EVENT_TYPES, list_patterns
 from services.gateway.http.problems import FieldError, invalid
 from services.gateway.http.validation.allowed_values import show
 from services.gateway.http.validation.suggestions import suggest
@@ -25,12 +25,12 @@ def find_event_errors(patterns: Sequence[str]) -> list[FieldError]:
     ]
 
 
-def check_patterns(parameter: str, patterns: Sequence[str]) -> None:
-    """Raise Problem (422) for a pattern that matches no event type."""
-    known = list_all_patterns(EVENT_TYPES)
+def check_patterns(parameter: str, patterns: Sequence[str], types: Sequence[str] = EVENT_TYPES) -> None:
+    """Raise Problem (422) for a pattern that matches none of these event types."""
+    known = list_all_patterns(types)
     wrong = next((each for each in patterns if each not in known), None)
     if wrong is not None:
-        raise invalid(FieldError(parameter, explain_pattern(wrong, EVENT_TYPES)))
+        raise invalid(FieldError(parameter, explain_pattern(wrong, types)))
 
 
 def matches(event_type: str, patterns: Sequence[str]) -> bool:
@@ -39,9 +39,9 @@ def matches(event_type: str, patterns: Sequence[str]) -> bool:
 
 
 def read_patterns(parameter: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the event types that the patterns match. Raises Problem (422) for a pattern that matches none."""
-    check_patterns(parameter, patterns)
-    return tuple(each for each in EVENT_TYPES if matches(each, patterns))
+    """Return the types of delivered events that the patterns match. Raises Problem (422) for one that matches none."""
+    check_patterns(parameter, patterns, DELIVERED_TYPES)
+    return tuple(each for each in DELIVERED_TYPES if matches(each, patterns))
 
 
 def read_types(text: str | None) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "create_webhook": {
         "some jobs": {"url": HOOK, "events": ["job.failed"], "models": ["echo"], "rate_limit": 50},
         "all jobs": {"url": HOOK},
+        "responses and batches for OpenAI's clients": {"url": HOOK, "format": "openai"},
     },
     "change_webhook": {"its events": {"events": ["job.succeeded", "job.failed"]}},
     "put_pipeline": {"two steps": PIPELINE},

@@ -8,16 +8,19 @@ from common.event_types import EVENT_TYPES, JOB_EVENT_TYPES
 from common.views.batch import BatchBody
 from common.views.delivery import DeliveryBody
 from common.views.job import JobBody
+from common.views.openai_event import OpenAIEvent
 from common.views.subscription import DisabledBody, TestBody
 from services.gateway.openapi.webhook_examples import EVENTS
 
 TAG = "Webhook events"
+OPENAI = "openai"  # all events of subscriptions with this format
 BODY_BY_TYPE: dict[str, type[msgspec.Struct]] = {
     **dict.fromkeys(JOB_EVENT_TYPES, JobBody),
     "batch.completed": BatchBody,
     "webhook.test": TestBody,
     "webhook.disabled": DisabledBody,
     "delivery.exhausted": DeliveryBody,
+    OPENAI: OpenAIEvent,
 }
 BODIES = tuple(dict.fromkeys(BODY_BY_TYPE.values()))
 SUMMARIES = {
@@ -30,6 +33,7 @@ SUMMARIES = {
     "webhook.test": "A subscription is tested",
     "webhook.disabled": "Another subscription was disabled",
     "delivery.exhausted": "All attempts to deliver an event failed",
+    OPENAI: "A response or batch of OpenAI's API has ended, for subscriptions with the format `openai`",
 }
 DESCRIPTION = "Answer 2xx within 15 seconds. A delivery that is repeated has the same `webhook-id`."
 STRING = {"type": "string"}
@@ -54,7 +58,7 @@ RESPONSES = {
 
 def describe_webhooks() -> dict[str, Any]:
     """Return the `webhooks` of the document, by type of event."""
-    return {event_type: {"post": describe_event(event_type)} for event_type in EVENT_TYPES}
+    return {event_type: {"post": describe_event(event_type)} for event_type in (*EVENT_TYPES, OPENAI)}
 
 
 def describe_event(event_type: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ WEBHOOK = {
     "description": None,
     "headers": None,
     "signing": "hmac",
+    "format": "charonia",
     "rate_limit": 50,
     "ordered": False,
     "status": "enabled",
@@ -85,6 +86,13 @@ EVENTS: dict[str, Any] = {
     "job.started": STARTED_EVENT | {"data": SENT | STARTED | {"status": "processing"}},
     **{event_type: {"type": event_type} | ENDED_EVENT | {"data": job} for event_type, job in ENDED.items()},
     "batch.completed": {"type": "batch.completed", "timestamp": BATCH["finished_at"], "data": BATCH},
+    "openai": {
+        "object": "event",
+        "id": EVENT_ID,
+        "type": "response.completed",
+        "created_at": 1795256272,
+        "data": {"id": JOB_ID.replace("job_", "resp_")},
+    },
     "webhook.test": {
         "type": "webhook.test",
         "timestamp": "2026-11-21T10:18:50.942Z",

@@ -23,7 +23,7 @@ def make_entry(key: Key, action: Action, webhook_id: UUID, changes: Mapping[str,
 
 def show_fields(data: CreateWebhook) -> dict[str, object]:
     """Return what a new subscription has."""
-    shown: dict[str, object] = {"url": hide_query(data.url), "signing": data.signing}
+    shown: dict[str, object] = {"url": hide_query(data.url), "signing": data.signing, "format": data.format}
     if data.headers:
         shown["headers"] = sorted(data.headers)
     return shown | {name: value for name in FIELDS if (value := getattr(data, name)) is not None}

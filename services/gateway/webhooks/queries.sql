@@ -1,14 +1,14 @@
 -- name: add_webhook
 -- Adds a subscription and its endpoint.
 WITH added AS (
-  INSERT INTO webhooks (id, tenant_id, url, events, models, description, headers, signing, secret)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+  INSERT INTO webhooks (id, tenant_id, url, events, models, description, headers, signing, secret, format)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $12)
   RETURNING *
 ), endpoint AS (
   INSERT INTO endpoints (id, tenant_id, webhook_id, rate_limit, ordered) SELECT id, tenant_id, id, $10, $11 FROM added
 )
 SELECT
-  id, url, events, models, description, headers, signing, secret, created_at, disabled_at, disabled_reason,
+  id, url, events, models, description, headers, signing, secret, created_at, disabled_at, disabled_reason, format,
   $10::integer AS rate_limit, $11::boolean AS ordered
 FROM added;
 
@@ -20,7 +20,7 @@ SELECT count(*) AS webhooks FROM webhooks WHERE tenant_id = $1;
 -- Returns a page of a tenant's ($1) subscriptions after an id ($2), oldest first.
 SELECT
   w.id, w.url, w.events, w.models, w.description, w.headers, w.signing, w.secret, w.created_at, w.disabled_at,
-  w.disabled_reason, e.rate_limit, e.ordered
+  w.disabled_reason, w.format, e.rate_limit, e.ordered
 FROM webhooks w
 JOIN endpoints e ON e.id = w.id
 WHERE w.tenant_id = $1 AND ($2::uuid IS NULL OR w.id > $2)
@@ -31,7 +31,7 @@ LIMIT $3;
 -- Returns a tenant's ($2) subscription ($1).
 SELECT
   w.id, w.url, w.events, w.models, w.description, w.headers, w.signing, w.secret, w.created_at, w.disabled_at,
-  w.disabled_reason, e.rate_limit, e.ordered
+  w.disabled_reason, w.format, e.rate_limit, e.ordered
 FROM webhooks w
 JOIN endpoints e ON e.id = w.id
 WHERE w.id = $1 AND w.tenant_id = $2;

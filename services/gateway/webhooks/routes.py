@@ -37,6 +37,7 @@ from services.gateway.webhooks.subscriptions import (
     HIDDEN,
     apply_change,
     check_subscription,
+    complete,
     find_unknown_models,
     restore_hidden,
 )
@@ -56,7 +57,9 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
 
     A tenant may have `CHARONIA_MAX_WEBHOOKS_PER_TENANT` subscriptions. One more gets 409.
     """
-    await check_subscription(services.policy, data)
+    data = complete(data)
+    assert data.events is not msgspec.UNSET, "it is complete"
+    await check_subscription(services.policy, data, data.format)
     headers = restore_hidden(data.headers or {}, {})
     warnings = await find_warnings(services, request.user, data.models)
     secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
@@ -74,6 +77,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
             secret=encryptor.encrypt(secret.encode()),
             rate_limit=data.rate_limit,
             ordered=data.ordered,
+            format=data.format,
         ),
         services.max_webhooks,
         make_entry(request.user, "webhook.created", webhook_id, show_fields(data)),
@@ -113,9 +117,7 @@ async def list_webhooks(
 )
 async def get_webhook(request: Caller, webhook_id: str, services: Services) -> WebhookView:
     """Return the subscription, without its secret and the values of its headers."""
-    row = await services.webhooks.find(parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id)
-    if row is None:
-        raise not_found("webhook")
+    row = await find_webhook(services.webhooks, webhook_id, request.user.tenant_id)
     return view_webhook(row, services.encryptor, request.user)
 
 
@@ -128,7 +130,8 @@ async def get_webhook(request: Caller, webhook_id: str, services: Services) -> W
 )
 async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, services: Services) -> WebhookView:
     """Change the fields that are given. Null clears an optional field. Pending deliveries go to the new URL."""
-    await check_subscription(services.policy, data)
+    before = await find_webhook(services.webhooks, webhook_id, request.user.tenant_id)
+    await check_subscription(services.policy, data, before.format)
     warnings = await find_warnings(services, request.user, data.models)
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
@@ -153,6 +156,14 @@ async def delete_webhook(request: Caller, webhook_id: str, services: Services) -
         await services.webhooks.delete(connection, row.id)
         entry = make_entry(request.user, "webhook.deleted", row.id, {"url": hide_query(row.url)})
         await add_entries(connection, [entry])
+
+
+async def find_webhook(webhooks: WebhookStore, webhook_id: str, tenant_id: UUID) -> WebhookRow:
+    """Return a subscription by its public id. Raises Problem (404)."""
+    row = await webhooks.find(parse_id(ids.Kind.WEBHOOK, webhook_id), tenant_id)
+    if row is None:
+        raise not_found("webhook")
+    return row
 
 
 async def lock_webhook(webhooks: WebhookStore, connection: Connection, webhook_id: str, tenant_id: UUID) -> WebhookRow:
@@ -180,6 +191,7 @@ def view_webhook(row: WebhookRow, encryptor: Encryptor, caller: Key) -> WebhookV
         description=row.description,
         headers=dict.fromkeys(names, HIDDEN) if names else None,
         signing=row.signing,
+        format=row.format,
         rate_limit=row.rate_limit,
         ordered=row.ordered,
         status="enabled" if row.disabled_at is None else "disabled",

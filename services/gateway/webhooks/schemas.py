@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from common.event_types import EVENT_TYPES
+from common.event_types import DELIVERED_TYPES
 from common.views.delivery import DeliveryAttempt, DeliveryView
 from common.views.job import Time
 from services.gateway.events.event_types import document_patterns
@@ -20,9 +20,12 @@ Text = Annotated[str, Meta(max_length=1000, pattern=NO_NUL)]
 ModelName = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=NO_NUL, extra_json_schema={"pattern": r"^[^\x00*?\[\]]*$"})
 ]
-EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(EVENT_TYPES))]
+EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(DELIVERED_TYPES))]
 Count = Annotated[int, Meta(ge=0)]
 RateLimit = Annotated[int, Meta(ge=0, le=10_000)]
+
+
+Format = Literal["charonia", "openai"]
 
 
 class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,10 +33,11 @@ class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     url: Url
     """The URL to send to: https, to a public address."""
-    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] = msgspec.field(
-        default_factory=lambda: ["job.*"]
-    )
-    """The events to send, by type or pattern. `*` stands for one word, and alone for every type."""
+    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] | msgspec.UnsetType = msgspec.UNSET
+    """The events to send, by type or pattern. `*` stands for one word, and alone for every type of the `format`.
+
+    By default `job.*`, or with the format `openai` all that it has.
+    """
     models: Annotated[list[ModelName], Meta(min_length=1, max_length=100)] | None = None
     """Sends only events of these models, and those that belong to no model. By default of all models.
 
@@ -45,6 +49,12 @@ class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Headers to send along. No answer shows their values."""
     signing: Literal["hmac", "ed25519"] = "hmac"
     """How to sign: with a shared secret (`hmac`), or with a key whose public half verifies (`ed25519`)."""
+    format: Format = "charonia"
+    """In whose words events are sent. With `openai` only responses and batches of OpenAI's API have events.
+
+    Their types are OpenAI's, such as `response.completed`, and OpenAI's clients verify and read them. They verify
+    `hmac` only. It cannot be changed later.
+    """
     rate_limit: RateLimit | None = None
     """How many attempts a second the receiver gets at most; 0 for any number. By default that of the server, now 0."""
     ordered: bool = False
@@ -90,6 +100,8 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The headers that are sent along, with `***` for each value; null without any."""
     signing: Literal["hmac", "ed25519"]
     """How events are signed."""
+    format: Format
+    """In whose words events are sent."""
     rate_limit: int | None
     """How many attempts a second the receiver gets at most; 0 for any number, null for the server's default, now 0."""
     ordered: bool

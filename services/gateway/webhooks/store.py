@@ -30,6 +30,7 @@ class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     rate_limit: int | None
     ordered: bool
+    format: Literal["charonia", "openai"] = "charonia"
 
 
 class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +49,7 @@ class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
     ordered: bool
     disabled_at: datetime | None
     disabled_reason: Literal["gone", "failing", "manual"] | None
+    format: Literal["charonia", "openai"] = "charonia"
 
 
 class NewTest(NamedTuple):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from common.errors import AddressRefused
-from common.event_types import EVENT_TYPES
+from common.event_types import EVENT_TYPES, OPENAI_EVENT_TYPES
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_host
 from common.webhook_headers import find_header_error
@@ -14,10 +14,12 @@ from services.gateway.events.event_types import explain_pattern, list_all_patter
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape, invalid
 from services.gateway.http.validation.suggestions import list_names, suggest
 from services.gateway.webhooks.audit_entries import read_headers
-from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook
+from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, Format
 from services.gateway.webhooks.store import WebhookRow
 
-PATTERNS = frozenset(list_all_patterns(EVENT_TYPES))
+TYPES: Mapping[Format, Sequence[str]] = {"charonia": EVENT_TYPES, "openai": OPENAI_EVENT_TYPES}
+PATTERNS = {name: frozenset(list_all_patterns(types)) for name, types in TYPES.items()}
+DEFAULT_EVENTS: Mapping[Format, list[str]] = {"charonia": ["job.*"], "openai": ["*"]}
 WILDCARDS = frozenset("*?[]")
 HIDDEN = "***"  # shown instead of a header's value, which may be a credential
 
@@ -64,13 +66,27 @@ def find_origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def check_patterns(events: Sequence[str]) -> list[FieldError]:
-    """Return one error for each pattern that matches no event type."""
+def check_patterns(events: Sequence[str], form: Format) -> list[FieldError]:
+    """Return one error for each pattern that matches no event type of a format."""
     return [
-        FieldError(f"/events/{index}", explain_pattern(pattern, EVENT_TYPES))
+        FieldError(f"/events/{index}", explain_pattern(pattern, TYPES[form]))
         for index, pattern in enumerate(events)
-        if pattern not in PATTERNS
+        if pattern not in PATTERNS[form]
     ]
+
+
+def check_signing(given: CreateWebhook) -> list[FieldError]:
+    """Return an error for a signature that the receivers of a format cannot verify."""
+    if given.format == "openai" and given.signing != "hmac":
+        return [FieldError("/signing", "must be hmac with the format openai: OpenAI's clients verify no other")]
+    return []
+
+
+def complete(given: CreateWebhook) -> CreateWebhook:
+    """Return a new subscription with its events, which are those of its format by default."""
+    if given.events is not msgspec.UNSET:
+        return given
+    return msgspec.structs.replace(given, events=DEFAULT_EVENTS[given.format])
 
 
 def find_unknown_models(models: Sequence[str], known: Collection[str]) -> list[FieldError]:
@@ -91,9 +107,14 @@ def check_models(models: Sequence[str]) -> list[FieldError]:
     return [FieldError(f"/models/{index}", text) for index, name in enumerate(models) if not WILDCARDS.isdisjoint(name)]
 
 
-async def check_subscription(policy: AddressPolicy, given: CreateWebhook | ChangeWebhook) -> None:
+async def check_subscription(policy: AddressPolicy, given: CreateWebhook | ChangeWebhook, form: Format) -> None:
     """Raises Problem (422) with every invalid field. Unset fields are not checked."""
-    errors = check_headers(given.headers or {}) + check_patterns(given.events or []) + check_models(given.models or [])
+    errors = [
+        *check_headers(given.headers or {}),
+        *check_patterns(given.events or [], form),
+        *check_models(given.models or []),
+        *(check_signing(given) if isinstance(given, CreateWebhook) else ()),
+    ]
     if given.url:
         try:
             await check_host(given.url, policy)

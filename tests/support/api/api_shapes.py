@@ -58,6 +58,7 @@ class Subscription(Strict, frozen=True):
     description: str | None
     headers: dict[str, str] | None
     signing: Literal["hmac", "ed25519"]
+    format: str
     rate_limit: int | None
     ordered: bool
     status: Literal["enabled", "disabled"]

@@ -48,6 +48,9 @@ Ordered = Annotated[
 Signing = Annotated[
     Literal["hmac", "ed25519"], typer.Option(help="With a shared secret, or with a public key that verifies.")
 ]
+Format = Annotated[
+    Literal["charonia", "openai"], typer.Option(help="In whose words; openai is for OpenAI's clients.")
+]
 Clear = Annotated[options.Texts, typer.Option(metavar="FIELD", help=f"Remove {', '.join(CLEARABLE)}. Repeatable.")]
 GracePeriod = Annotated[float, typer.Option(min=0, help="How many seconds the old secret signs too.")]
 Rotate = Annotated[bool, typer.Option("--rotate", help="Replace it.")]
@@ -104,6 +107,7 @@ def print_webhook(session: Session, webhook: WebhookData) -> None:
         ("description", webhook.description),
         ("headers", ", ".join(webhook.headers) if webhook.headers else None),
         ("signing", webhook.signing),
+        ("format", None if webhook.format == "charonia" else webhook.format),
         ("rate limit", f"{webhook.rate_limit} attempts/s" if webhook.rate_limit else None),
         ("ordered", "yes" if webhook.ordered else None),
         ("created", show_time(webhook.created_at)),
@@ -122,10 +126,14 @@ def create(
     description: Description = None,
     header: Headers = None,
     signing: Signing = "hmac",
+    format: Format = "charonia",  # noqa: A002 -- the name of the option
     rate_limit: RateLimit = None,
     ordered: Ordered = None,
 ) -> None:
-    """Send events to a URL, by default all of jobs. The secret that verifies them is shown once."""
+    """Send events to a URL, by default all of jobs. The secret that verifies them is shown once.
+
+    With `--format openai`: the ends of responses and batches, which OpenAI's clients verify and read.
+    """
     made = session.client.webhooks.create(
         url,
         events=events,
@@ -133,6 +141,7 @@ def create(
         description=description,
         headers=options.read_headers("--header", header) or None,
         signing=signing,
+        format=None if format == "charonia" else format,
         rate_limit=rate_limit,
         ordered=bool(ordered),
     )

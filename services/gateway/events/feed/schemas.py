@@ -1,9 +1,14 @@
 """Response bodies of the feed."""
 
-import msgspec
+from typing import Annotated
 
-from common.views.delivery import EventType
+import msgspec
+from msgspec import Meta
+
+from common.event_types import EVENT_TYPES
 from common.views.job import Object, Time
+
+EventType = Annotated[str, Meta(extra_json_schema={"enum": [*EVENT_TYPES]})]
 
 
 class FeedItem(msgspec.Struct, frozen=True):

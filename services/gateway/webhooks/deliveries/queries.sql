@@ -38,9 +38,12 @@ WHERE id = $1 AND tenant_id = $2;
 
 -- name: find_delivery_body
 -- Returns what each attempt of a tenant's ($2) delivery ($1) sends, byte for byte.
-SELECT e.body
+SELECT CASE w.format
+  WHEN 'openai' THEN openai_event(e.id, d.event_type, e.created_at, d.job_id, w.id, e.body) ELSE e.body
+END AS body
 FROM visible_deliveries d
 JOIN events e ON e.id = d.event_id
+LEFT JOIN webhooks w ON w.id = d.webhook_id
 WHERE d.id = $1 AND d.tenant_id = $2;
 
 -- name: lock_delivery

@@ -9,7 +9,7 @@ from litestar import Request, get, post
 from litestar.params import Parameter
 
 from common import ids
-from common.event_types import EVENT_TYPES
+from common.event_types import DELIVERED_TYPES
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.delivery import DeliveryStatus, DeliveryView
@@ -37,7 +37,7 @@ Limit = Annotated[int, Parameter(ge=1, le=100, description="How many items the p
 EventTypeFilter = Annotated[
     str | None,
     Parameter(
-        schema_extra=document_patterns(EVENT_TYPES),  # read_patterns checks it
+        schema_extra=document_patterns(DELIVERED_TYPES),  # read_patterns checks it
         description="Only deliveries of this type of event, or of types that match a pattern such as `job.*`.",
     ),
 ]

@@ -39,6 +39,8 @@ async def test_patch_changes_each_field_and_keeps_the_others(api: Api, receiver:
     ("change", "pointer"),
     [
         ({"signing": "ed25519"}, "/signing"),
+        ({"format": "openai"}, "/format"),
+        ({"events": ["response.completed"]}, "/events/0"),
         ({"secret": "whsec_AAAA"}, "/secret"),
         ({"status": "enabled"}, "/status"),
         ({"rate_limits": 5}, "/rate_limits"),

@@ -10,13 +10,15 @@ from common import ids
 from common.security.encryption import Encryptor
 from services.gateway.http.problems import Problem
 from services.gateway.webhooks.audit_entries import read_headers
-from services.gateway.webhooks.schemas import ChangeWebhook
+from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, Format
 from services.gateway.webhooks.store import WebhookRow
 from services.gateway.webhooks.subscriptions import (
     apply_change,
     check_headers,
     check_models,
     check_patterns,
+    check_signing,
+    complete,
     find_origin,
     restore_hidden,
 )
@@ -113,13 +115,34 @@ def test_an_origin_is_the_scheme_the_host_and_the_port(first: str, second: str, 
     "pattern", ["job.succeeded", "job.*", "*.succeeded", "*.*", "*", "batch.completed", "webhook.*"]
 )
 def test_a_pattern_that_matches_an_event_is_allowed(pattern: str) -> None:
-    assert check_patterns([pattern]) == []
+    assert check_patterns([pattern], "charonia") == []
 
 
 @pytest.mark.parametrize(
     "pattern", ["", "job.", "Job.*", "job.*.x", "**", "job.suc*", "job succeeded", "job.succeeded\n", "x", "job.nope"]
 )
 def test_a_pattern_that_matches_no_event_is_refused(pattern: str) -> None:
-    (error,) = check_patterns([pattern])
+    (error,) = check_patterns([pattern], "charonia")
     assert error.pointer == "/events/0"
     assert "job.succeeded" in error.detail
+
+
+def test_each_format_has_its_own_events() -> None:
+    assert check_patterns(["response.completed", "batch.cancelled", "*.incomplete", "*"], "openai") == []
+    (error,) = check_patterns(["job.succeeded"], "openai")
+    assert "response.completed" in error.detail
+    (error,) = check_patterns(["response.completed"], "charonia")
+    assert error.pointer == "/events/0"
+
+
+@pytest.mark.parametrize(("form", "events"), [("charonia", ["job.*"]), ("openai", ["*"])])
+def test_a_new_subscription_gets_the_events_of_its_format(form: Format, events: list[str]) -> None:
+    assert complete(CreateWebhook(url="https://a.example", format=form)).events == events
+    given = CreateWebhook(url="https://a.example", format=form, events=["batch.*"])
+    assert complete(given) is given
+
+
+def test_openais_clients_verify_no_ed25519() -> None:
+    (error,) = check_signing(CreateWebhook(url="https://a.example", format="openai", signing="ed25519"))
+    assert error.pointer == "/signing"
+    assert check_signing(CreateWebhook(url="https://a.example", signing="ed25519")) == []

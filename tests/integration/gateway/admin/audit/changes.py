@@ -107,6 +107,7 @@ CHANGES = {
             "webhook.created": {
                 "url": URL,
                 "signing": "hmac",
+                "format": "charonia",
                 "headers": ["x-token"],
                 "events": ["job.*"],
                 "rate_limit": 5,
