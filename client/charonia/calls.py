@@ -23,6 +23,7 @@ from charonia.errors import (
     InvalidResponse,
     ServerError,
 )
+from charonia.openai_schemas import read_openai_error
 from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, read_retry_after, was_never_sent
 from charonia.schemas import FieldError, Problem
 
@@ -235,6 +236,8 @@ def make_error(
         problem = msgspec.json.decode(body, type=Problem)
     except msgspec.DecodeError:
         problem = Problem()
+    if not problem.code:
+        problem = read_openai_error(body) or problem
     if not problem.code:
         text = " ".join(TAG.sub(" ", body[:1000].decode(errors="replace")).split())[:100] or "nothing"
         text = f"{url} is not a Charonia gateway, or a proxy before it answers: {text}"

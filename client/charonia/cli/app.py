@@ -7,6 +7,7 @@ import typer
 from charonia.cli.commands import (
     account,
     batch,
+    chat,
     dead_letters,
     deliveries,
     files,
@@ -55,6 +56,7 @@ COMMANDS = (
     login,
     run,
     batch,
+    chat,
     jobs,
     files,
     dead_letters,

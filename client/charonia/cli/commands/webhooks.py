@@ -48,9 +48,7 @@ Ordered = Annotated[
 Signing = Annotated[
     Literal["hmac", "ed25519"], typer.Option(help="With a shared secret, or with a public key that verifies.")
 ]
-Format = Annotated[
-    Literal["charonia", "openai"], typer.Option(help="In whose words; openai is for OpenAI's clients.")
-]
+Format = Annotated[Literal["charonia", "openai"], typer.Option(help="In whose words; openai is for OpenAI's clients.")]
 Clear = Annotated[options.Texts, typer.Option(metavar="FIELD", help=f"Remove {', '.join(CLEARABLE)}. Repeatable.")]
 GracePeriod = Annotated[float, typer.Option(min=0, help="How many seconds the old secret signs too.")]
 Rotate = Annotated[bool, typer.Option("--rotate", help="Replace it.")]

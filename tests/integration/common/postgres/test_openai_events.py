@@ -10,6 +10,7 @@ import pytest
 from common import ids
 from common.job_states import Failure, Status
 from common.jobs.end import end_jobs
+from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
 from common.views.batch import BatchBody, BatchRow, view_batch
 from common.views.job import format_time
@@ -18,7 +19,7 @@ from services.gateway.openai.calls.record import Endpoint, write_record
 from services.gateway.openai.ids import Prefix, encode
 from services.gateway.webhooks.deliveries.store import DeliveryStore
 from tests.integration.deliveries import CALLBACK, EVENT, subscribe
-from tests.integration.jobs import add_tenant, claim, new_end, submit
+from tests.integration.jobs import add_tenant, claim, new_end, new_requeue, submit
 
 RESPONSE = {"request": write_record(Endpoint.RESPONSES, b'{"model": "echo", "input": "\\u0000"}')}
 LOST = Failure("expired", "too late", False)
@@ -37,6 +38,9 @@ async def end(database: Database, job: UUID, status: Status = Status.SUCCEEDED, 
     claimed = await claim(database, job)
     if status is Status.CANCELED:
         await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job)
+    if status is Status.EXPIRED:
+        await requeue_jobs(database, [new_requeue(claimed)])
+        changes |= {"was": "queued"}
     assert await end_jobs(database, [new_end(claimed, status, **changes)])
 
 

@@ -79,8 +79,8 @@ COMMANDS = [
     "audit",
     "top",
 ]
-# Tested below, or nothing from elsewhere is in what they print.
-OTHERS = {"listen", "verify", "batch", "login", "files get"}
+# Tested below or in commands/test_chat.py, or nothing from elsewhere is in what they print.
+OTHERS = {"listen", "verify", "batch", "login", "files get", "chat"}
 
 
 @pytest.fixture(scope="module")
