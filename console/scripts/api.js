@@ -30,7 +30,7 @@ export function isTransient(error) {
 /**
  * @typedef {object} CallOptions
  * @property {Record<string, string | number | null | undefined>} [query] empty values are left out
- * @property {unknown} [body] sent as JSON, unless it is a Blob
+ * @property {unknown} [body] sent as JSON, unless it is a Blob or a form
  * @property {Record<string, string>} [headers]
  * @property {AbortSignal} [signal]
  * @property {string} [key] instead of the session's
@@ -50,8 +50,9 @@ export async function send(method, path, options = {}) {
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
   /** @type {Record<string, string>} */
   const all = { Authorization: `Bearer ${key}`, ...headers };
-  if (body !== undefined && !(body instanceof Blob)) all["Content-Type"] = "application/json";
-  const content = body === undefined || body instanceof Blob ? body : writeJson(body);
+  const isJson = body !== undefined && !(body instanceof Blob) && !(body instanceof FormData);
+  if (isJson) all["Content-Type"] = "application/json";
+  const content = isJson ? writeJson(body) : /** @type {Blob | FormData | undefined} */ (body);
   let response;
   try {
     response = await fetch(given.length ? `${path}?${search}` : path, { method, headers: all, body: content, signal });
@@ -61,7 +62,7 @@ export async function send(method, path, options = {}) {
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
-  const text = problem.detail ?? `The gateway answered ${response.status}.`;
+  const text = problem.detail ?? problem.error?.message ?? `The gateway answered ${response.status}.`;
   if (response.status === 401 && key === readKey()) endSession(text);
   throw new ApiError(response.status, text, problem.errors ?? []);
 }

@@ -2,6 +2,8 @@
 
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "../vendor/preact.js";
 import { decodeName, interceptLinks, linkTo, useLocation } from "./navigation.js";
+import { BatchesPage } from "./pages/batches.js";
+import { ChatPage } from "./pages/chat.js";
 import { DeadLettersPage } from "./pages/dead_letters.js";
 import { FilesPage } from "./pages/files.js";
 import { JobPage } from "./pages/job.js";
@@ -23,7 +25,9 @@ import { onSession, readKey } from "./session.js";
 const MENU = [
   { path: "/", title: "Overview" },
   { path: "/run", title: "Run" },
+  { path: "/chat", title: "Chat" },
   { path: "/jobs", title: "Jobs" },
+  { path: "/batches", title: "Batches" },
   { path: "/dead-letters", title: "Dead letters" },
   { path: "/webhooks", title: "Webhooks" },
   { path: "/models", title: "Models" },
@@ -39,6 +43,8 @@ const MENU = [
 const PAGES = [
   [/^\/$/, OverviewPage],
   [/^\/run$/, RunPage],
+  [/^\/chat$/, ChatPage],
+  [/^\/batches$/, BatchesPage],
   [/^\/jobs$/, JobsPage],
   [/^\/jobs\/(?<id>[^/]+)$/, JobPage],
   [/^\/dead-letters$/, DeadLettersPage],

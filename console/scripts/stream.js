@@ -91,6 +91,17 @@ function watchVisibility(signal) {
  * @returns {AsyncGenerator<ServerEvent>}
  */
 export async function* readEvents(response) {
+  for await (const block of readBlocks(response)) {
+    const event = parseEvent(block);
+    if (event) yield event;
+  }
+}
+
+/**
+ * @param {Response} response
+ * @returns {AsyncGenerator<string>} the lines of each event
+ */
+export async function* readBlocks(response) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   const decoder = new TextDecoder();
   let text = "";
@@ -101,10 +112,7 @@ export async function* readEvents(response) {
       text += decoder.decode(value, { stream: true });
       const blocks = text.split("\n\n");
       text = /** @type {string} */ (blocks.pop());
-      for (const block of blocks) {
-        const event = parseEvent(block);
-        if (event) yield event;
-      }
+      yield* blocks;
     }
   } finally {
     reader.cancel().catch(() => {});

@@ -192,3 +192,25 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  */
 
 /** @typedef {{ id: string, size: number, sha256: string, content_type: string, created_at: string, expires_at: string }} StoredFile */
+
+/** @typedef {{ id: string, endpoints: string[] }} SpeakingModel a model that speaks OpenAI's API */
+/** @typedef {{ role: "system" | "user" | "assistant", content: string }} ChatMessage */
+
+/**
+ * A batch of OpenAI's API.
+ * @typedef {object} FileBatch
+ * @property {string} id
+ * @property {string} endpoint
+ * @property {string} status
+ * @property {{ data: { message: string, line: number | null }[] } | null} errors
+ * @property {string} input_file_id
+ * @property {string | null} output_file_id
+ * @property {string | null} error_file_id
+ * @property {number} created_at in Unix seconds
+ * @property {{ total: number, completed: number, failed: number }} request_counts
+ */
+
+/**
+ * @template T
+ * @typedef {{ data: T[], last_id: string | null, has_more: boolean }} OpenAIPage
+ */

@@ -2,6 +2,7 @@
 
 import { html, useState } from "../../vendor/preact.js";
 import { call, send } from "../api.js";
+import { saveAs } from "../downloads.js";
 import { formatBytes } from "../format.js";
 import { useLoad } from "../load.js";
 import { useLocation } from "../navigation.js";
@@ -60,10 +61,7 @@ export function FilesPage() {
 /** @param {{ file: StoredFile, reload: () => void }} props */
 function FileActions({ file, reload }) {
   async function download() {
-    const response = await send("GET", `/v1/files/${file.id}/content`);
-    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await response.blob()), download: file.id });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    await saveAs(await send("GET", `/v1/files/${file.id}/content`), file.id);
   }
   return html`<span class="row-actions"><${Ask} label="Download" question=${`Download ${formatBytes(file.size)}?`} act=${download} />
     <${Ask} label="Erase" danger question="Erase this file? Jobs that name it will fail." act=${async () => { await call("DELETE", `/v1/files/${file.id}`); reload(); }} /></span>`;

@@ -50,7 +50,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
         },
     },
 }
-MODEL = {"id": "chat", "object": "model", "created": 0, "owned_by": "charonia"}
+MODEL: dict[str, Any] = {"id": "chat", "object": "model", "created": 0, "owned_by": "charonia"}
+MODEL |= {"endpoints": ["/v1/chat/completions", "/v1/responses"]}
 FILE = {
     "id": FILE_ID,
     "object": "file",

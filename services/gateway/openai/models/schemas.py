@@ -1,5 +1,6 @@
 """Models as OpenAI's API has them."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -16,6 +17,8 @@ class OpenAIModel(msgspec.Struct, frozen=True, kw_only=True):
     """Always 0: Triton does not tell when a model was made."""
     owned_by: str = "charonia"
     """Always `charonia`."""
+    endpoints: Sequence[str]
+    """The calls that the model takes, by the names that batches have for them, such as `/v1/chat/completions`."""
 
 
 class OpenAIModelList(msgspec.Struct, frozen=True, kw_only=True):
