@@ -17,7 +17,7 @@ MISTAKE := $(if $(GIVEN),$(shell $(PYTHON) -m deploy.local.variables --given $(c
 $(if $(MISTAKE),$(error $(MISTAKE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo key reload restart run test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm upgrade-test mutants migrate ci lock clean screenshots
+.PHONY: help up demo demo-llm key reload restart run test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm upgrade-test mutants migrate ci lock clean screenshots
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-
 
 demo: $(STAMP) ## the stack, a real job and a pipeline through it: an image of text to a verified webhook
 	@exec $(RUN) -m deploy.local.demo
+
+demo-llm: $(STAMP) ## the stack with a small language model, asked by the package openai: a response to a verified webhook
+	@exec $(RUN) -m deploy.local.demo.language
 
 key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" MODEL="ocr*" NAME=reports
 	@exec $(RUN) -m deploy.local key $(if $(NAME),--name=$(call quote,$(NAME))) $(if $(TENANT),$(call quote,$(TENANT))) $(call quote_each,$(SCOPES)) $(if $(MODEL),--model $(call quote_each,$(MODEL)))
@@ -139,7 +142,7 @@ clean: ## removes what make has made, data of the stacks included
 	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .cache build *.egg-info
 
 # What a first run installs besides the Python packages. Targets that need no stack install no more than those.
-up demo bench storm upgrade-test: INSTALL := --stack
+up demo demo-llm bench storm upgrade-test: INSTALL := --stack
 test test-fast cluster-storm mutants ci screenshots: INSTALL := --stack --tests
 
 $(STAMP): requirements.txt client/pyproject.toml

@@ -15,12 +15,13 @@ ALWAYS = ("PYTHON", "VENV", "TRITON_VENV")  # of every target, because most inst
 RUNNING = ("STACK_DIR", "PORT_BASE")  # which stack
 STACK = tuple(name.upper() for name in (*PATHS, *OPTIONAL_PATHS, *COUNTS, *PORTS, "language_models", "port_base"))
 INTERNAL = ("RUN", "STAMP")  # of the Makefile itself; a test sets them
-SERVING = ("up", "demo", "run")  # the targets that start services with the settings of who calls make
+SERVING = ("up", "demo", "demo-llm", "run")  # the targets that start services with the settings of who calls make
 PREFIX = "CHARONIA_"
 REFERENCE = "docs/reference/configuration.md"  # generated from the classes of settings, which need installed packages
 OWN = {
     "up": (*STACK, "WATCH"),
     "demo": STACK,
+    "demo-llm": STACK,
     "key": ("TENANT", "SCOPES", "MODEL", "NAME", *RUNNING, "CHARONIA_DATABASE_URL", "CHARONIA_ENCRYPTION_KEYS"),
     "reload": ("MODEL", *RUNNING, "CHARONIA_BOOTSTRAP_KEY", "CHARONIA_TRITON_REPOSITORY_KEY"),
     "restart": ("SERVICE", *RUNNING),

@@ -63,7 +63,8 @@ def test_what_a_target_takes_is_no_mistake(given: list[str], targets: list[str])
 @pytest.mark.parametrize("target", ["restart", "key", "reload", "test", "bench", "check"])
 @pytest.mark.parametrize("name", ["CHARONIA_CORS_ORIGINS", "OTEL_SDK_DISABLED"])
 def test_a_target_that_starts_no_service_of_the_stack_takes_no_settings(target: str, name: str) -> None:
-    expected = f"takes no variable {name}; only `make up`, `make demo`, `make run` take settings of the services"
+    serving = "`make up`, `make demo`, `make demo-llm`, `make run`"
+    expected = f"takes no variable {name}; only {serving} take settings of the services"
     assert find_mistake([name], [target]) == f"`make {target}` {expected}"
 
 
