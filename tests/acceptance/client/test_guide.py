@@ -45,6 +45,8 @@ ELSEWHERE = {
     HOW_TO / "bring-your-own-model.md",
     HOW_TO / "generate-a-client.md",
     HOW_TO / "language-models.md",
+    HOW_TO / "openai-batches.md",
+    HOW_TO / "openai-client.md",
 }
 RECEIVERS = ("def receive(", "def is_genuine")  # tests/unit/docs runs them
 

@@ -1,23 +1,33 @@
 """The language models `chat` and `embed`, through ordinary jobs. They are real: their weights answer on a CPU."""
 
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
+import openai
 import pytest
+from charonia import Charonia
 
+from deploy.local.demo import language as demo
+from deploy.local.demo.inbox import Inbox
+from deploy.local.processes.ports import HOST, free_ports
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api, Job
 from tests.support.api.event_stream import read_events, stream_events
-from tests.support.guides import read_blocks, run_python
+from tests.support.guides import read_blocks, run_python, use
 from tests.support.language_models import ask, join_text
 from tests.support.stacks.language_stack import LanguageStack
 
 GUIDE = ROOT / "docs" / "how-to" / "language-models.md"
+CLIENT_GUIDE = ROOT / "docs" / "how-to" / "openai-client.md"
+RECEIVER = "class Receiver"  # the example that serves until it is stopped
 QUESTION = "Name the capital of France."
 ENDLESS = ask("Count from 1 to 10000, one number a line.", max_tokens=4000, temperature=0)
 SENTENCES = ["A cat sits on the mat.", "A kitten rests on a rug.", "The stock market fell today."]
@@ -141,3 +151,56 @@ def test_the_examples_of_the_guide_work(language: Stack, tmp_path: Path) -> None
     assert "Paris" in chat
     assert "completion_tokens" not in chat  # of the usage, another output
     assert float(embeddings) > 0.5
+
+
+def test_the_examples_of_the_guide_for_openais_client_work(language: Stack, tmp_path: Path) -> None:
+    blocks = [block for block in read_blocks(CLIENT_GUIDE, "python") if RECEIVER not in block]
+    printed = run_python(language, tmp_path, "\n".join(blocks))
+    assert "chat ['/v1/chat/completions', '/v1/responses']" in printed
+    assert printed.count("Paris") == 2
+    assert "completed " in printed
+    assert "2 384" in printed
+    assert "job_" in printed
+
+
+@pytest.fixture
+def webhook_client(language: Stack) -> Iterator[Charonia]:
+    with Charonia(language.url, DEVELOPMENT_KEY) as client:
+        yield client
+
+
+def test_the_receiver_of_the_guide_reads_a_webhook(
+    language: Stack, webhook_client: Charonia, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = (use(language, block) for block in read_blocks(CLIENT_GUIDE, "python") if RECEIVER in block)
+    (port,) = free_ports(1)
+    webhook = webhook_client.webhooks.create(f"http://{HOST}:{port}/hook", format="openai")
+    assert webhook.secret is not None
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(block.replace("whsec_…", webhook.secret), names)  # noqa: S102 -- our own documentation
+    with HTTPServer((HOST, port), names["Receiver"]) as server:
+        forged: Future[httpx.Response]
+        with ThreadPoolExecutor(1) as pool:
+            forged = pool.submit(httpx.post, webhook.url, content=b"{}", trust_env=False)
+            server.handle_request()
+        assert forged.result().status_code == 401
+        names["client"].responses.create(model="chat", input=QUESTION, background=True, temperature=0)
+        server.timeout = 60
+        server.handle_request()
+    webhook_client.webhooks.delete(webhook.id)
+    assert "Paris" in capsys.readouterr().out
+
+
+def test_the_demo_ends_with_a_verified_webhook_and_the_answer(
+    language: Stack, webhook_client: Charonia, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Inbox() as inbox:
+        webhook = webhook_client.webhooks.create(f"{inbox.url}/webhook", format="openai", events=["response.*"])
+        with openai.OpenAI(
+            base_url=f"{language.url}/openai/v1", api_key=DEVELOPMENT_KEY, webhook_secret=webhook.secret
+        ) as client:
+            demo.ask(client, inbox, language)
+        webhook_client.webhooks.delete(webhook.id)
+    told = capsys.readouterr().out
+    assert "response.completed" in told
+    assert "The capital of France is Paris." in told
