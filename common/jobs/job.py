@@ -49,6 +49,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     parent: UUID | None = None  # the run of a step's job
     step: str | None = None
     run_state: bytes | None = None  # of a run, as JSON; None: it is no run
+    finish_reason: str | None = None  # why the text of a language model ended; None: it did not say
 
     @property
     def is_run(self) -> bool:

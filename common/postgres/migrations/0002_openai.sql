@@ -5,9 +5,16 @@
 -- Of config.pbtxt: the parameters whose names begin with `charonia.`, and the `backend`. Texts by name.
 ALTER TABLE served_models ADD COLUMN settings jsonb NOT NULL DEFAULT '{}';
 
--- The request that the job was translated from, as JSON: services/gateway/openai/calls/request.py. NULL: it came as a job.
+-- The request that the job was translated from, as JSON: services/gateway/openai/calls/record.py. NULL: it came as a job.
 -- It is erased with the payload. A gateway of the release before leaves it when it erases a job; nobody shows it after that.
 ALTER TABLE jobs ADD COLUMN request bytea COMPRESSION lz4;
+
+-- What a language model said at the end of a job that has succeeded; NULL: it said nothing. Nothing else writes them, so a
+-- dispatcher of the release before leaves them NULL.
+ALTER TABLE jobs
+  ADD COLUMN prompt_tokens integer,
+  ADD COLUMN completion_tokens integer,
+  ADD COLUMN finish_reason text; -- stop, length, or what the model says
 
 CREATE OR REPLACE VIEW served_now AS
 SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch_size, s.instances, s.slots, s.inputs,
@@ -27,7 +34,8 @@ SELECT
   created_at, run_at, scheduled_at, started_at, finished_at, ended_xid, expires_at, erased_at, lease_until, worker, session,
   timeout, initial_delay, max_delay, fallback_model, retain, error_code, error_message, error_retryable, inference_ms,
   traceparent, metadata, octet_length(tensors) AS tensors_size, octet_length(outputs) AS outputs_size,
-  callback_url IS NOT NULL AS has_callback, parent, step, step_index, run_state, octet_length(request) AS request_size
+  callback_url IS NOT NULL AS has_callback, parent, step, step_index, run_state, octet_length(request) AS request_size,
+  finish_reason
 FROM jobs;
 
 -- A batch may be canceled, and its items may be the lines of a file, which become jobs page by page.
@@ -60,13 +68,6 @@ GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_g
 GRANT UPDATE (canceled_at, request, read_to, accepted) ON batches TO charonia_gateway;
 
 -- Tokens --------------------------------------------------------------------------------------------------------------
-
--- What a language model said at the end of a job that has succeeded; NULL: it said nothing. Nothing else writes them, so a
--- dispatcher of the release before leaves them NULL.
-ALTER TABLE jobs
-  ADD COLUMN prompt_tokens integer,
-  ADD COLUMN completion_tokens integer,
-  ADD COLUMN finish_reason text; -- stop, length, or what the model says
 
 -- A dispatcher of the release before counts no tokens of the ends that it counts.
 ALTER TABLE usage
@@ -119,7 +120,8 @@ $$;
 
 -- Return OpenAI's name for an event, or NULL: OpenAI has none. Only responses and batches that came to OpenAI's API have
 -- events. The job of a response remembers a request that begins so: services/gateway/openai/calls/record.py. Lines of a
--- batch have no events. The state of a batch is as services/gateway/openai/batches/view.py has it.
+-- batch have no events. The state of a response is as services/gateway/openai/responses/rendering.py has it, and that of a
+-- batch as batches/view.py beside it.
 CREATE FUNCTION openai_event_type(type text, job uuid, body bytea) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -138,7 +140,8 @@ BEGIN
   END IF;
   RETURN (
     SELECT CASE type
-      WHEN 'job.succeeded' THEN CASE j.finish_reason WHEN 'length' THEN 'response.incomplete' ELSE 'response.completed' END
+      WHEN 'job.succeeded' THEN
+        CASE WHEN j.finish_reason IN ('length', 'content_filter') THEN 'response.incomplete' ELSE 'response.completed' END
       WHEN 'job.canceled' THEN 'response.cancelled'
       ELSE 'response.failed'
     END

@@ -29,12 +29,12 @@ class BatchCall(NamedTuple):
 
 
 def write_chat(row: Job, shown: Shown, responses: list[Outputs]) -> bytes:
-    text, transcript = join(responses, shown)
+    text, transcript = join(row, responses, shown)
     return msgspec.json.encode(chat_rendering.write_completion(row, text, transcript))
 
 
 def write_completion(row: Job, shown: Shown, responses: list[Outputs]) -> bytes:
-    text, transcript = join(responses, shown)
+    text, transcript = join(row, responses, shown)
     return msgspec.json.encode(completion_rendering.write_completion(row, shown, text, transcript))
 
 
@@ -44,7 +44,7 @@ def write_embeddings(row: Job, shown: Shown, responses: list[Outputs]) -> bytes:
 
 def write_response(row: Job, shown: Shown, responses: list[Outputs]) -> bytes:
     assert isinstance(shown, ShownResponse), "the translation of responses makes no other"
-    answer = response_rendering.Answer(*join(responses, shown))
+    answer = response_rendering.Answer(*join(row, responses, shown))
     return msgspec.json.encode(response_rendering.write_response(row, shown.echo, answer))
 
 

@@ -62,11 +62,11 @@ def explain(problem: Problem, call: Call) -> Problem:
     return Problem(problem.status, problem.code, detail, errors=problem.errors, headers=headers)
 
 
-def join(responses: list[Outputs], shown: Shown) -> tuple[str, Transcript]:
-    """Return the whole text of a model's responses. Raises Problem (500) for outputs of another form."""
+def join(row: Job, responses: list[Outputs], shown: Shown) -> tuple[str, Transcript]:
+    """Return the whole text of a job's responses. Raises Problem (500) for outputs of another form."""
     transcript, parts = Transcript(shown.stop, shown.max_tokens), []
     try:
         parts = [transcript.add(read_piece(each)) for each in responses]
     except UnreadableOutput as error:
         raise unreadable(error) from error
-    return "".join([*parts, transcript.end()]), transcript
+    return "".join([*parts, transcript.end(row.finish_reason)]), transcript

@@ -146,7 +146,7 @@ class Streams:
         texts = []
         if not progress.has_pieces:  # the model does not stream
             texts = [progress.take(outputs) for outputs in await self._answers.read(request, found)]
-        return [text for text in (*texts, progress.end()) if text]
+        return [text for text in (*texts, progress.end(found.row)) if text]
 
 
 class Progress:
@@ -177,9 +177,9 @@ class Progress:
         except UnreadableOutput as error:
             raise unreadable(error) from error
 
-    def end(self) -> str:
-        """Return what is left of the text. Raises Problem as `add` does."""
-        rest = self._send(self.transcript.end())
+    def end(self, row: Job) -> str:
+        """Return what is left of the text of a job that has succeeded. Raises Problem as `add` does."""
+        rest = self._send(self.transcript.end(row.finish_reason))
         try:
             self._sent.end()
         except Diverged:

@@ -41,5 +41,6 @@ async def create_chat_completion(
     call = await services.submission.submit(request, Endpoint.CHAT, idempotency_key, translate, reshow)
     if call.shown.stream:
         return services.streams.open(request, call, ChatChunkWriter(call.row, call.shown))
-    text, transcript = join(await services.answers.wait(request, call), call.shown)
+    row, outputs = await services.answers.finish(request, call)
+    text, transcript = join(row, outputs, call.shown)
     return Response(write_completion(call.row, text, transcript), headers=call.headers)

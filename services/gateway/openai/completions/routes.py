@@ -40,5 +40,6 @@ async def create_completion(
     call = await services.submission.submit(request, Endpoint.COMPLETIONS, idempotency_key, translate, reshow)
     if call.shown.stream:
         return services.streams.open(request, call, CompletionChunkWriter(call.row, call.shown))
-    text, transcript = join(await services.answers.wait(request, call), call.shown)
+    row, outputs = await services.answers.finish(request, call)
+    text, transcript = join(row, outputs, call.shown)
     return Response(write_completion(call.row, call.shown, text, transcript), headers=call.headers)

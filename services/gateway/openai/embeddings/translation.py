@@ -16,7 +16,7 @@ from services.gateway.openai.calls.translation import Shown, Translated, build, 
 from services.gateway.openai.embeddings.schemas import Embedding, EmbeddingList, EmbeddingRequest, EmbeddingUsage
 from services.gateway.openai.kinds import embeddings
 from services.gateway.openai.kinds.embeddings import EMBEDDING, TOKENS
-from services.gateway.openai.kinds.pieces import Outputs
+from services.gateway.openai.kinds.pieces import Outputs, UnreadableOutput, read_sum
 from services.gateway.openai.problems import unreadable, unsupported
 from services.gateway.openai.speakers import Speaker
 
@@ -74,7 +74,10 @@ def write_list(model: str, outputs: Outputs, shown: Shown) -> bytes:
         text = f"the model returned {len(numbers)} numbers in '{EMBEDDING}' for {shown.texts} texts"
         raise unreadable(ValueError(text))
     vectors = (numbers[start : start + length] for start in range(0, len(numbers), length))
-    tokens = sum(map(int, outputs[TOKENS])) if TOKENS in outputs else None
+    try:
+        tokens = read_sum(outputs, TOKENS)
+    except UnreadableOutput as error:
+        raise unreadable(error) from error
     answer = EmbeddingList(
         object="list",
         data=[

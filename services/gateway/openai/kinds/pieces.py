@@ -64,17 +64,27 @@ def read_piece(outputs: Outputs) -> Piece:
     if usage is not None:
         tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "is_total": True}
         return msgspec.structs.replace(piece, **tokens)
-    prompt, completion = outputs.get("num_input_tokens"), outputs.get("num_output_tokens")
     return msgspec.structs.replace(
         piece,
-        prompt_tokens=int(prompt[0]) if prompt else None,
-        completion_tokens=sum(map(int, completion)) if completion else None,
+        prompt_tokens=read_sum(outputs, "num_input_tokens"),
+        completion_tokens=read_sum(outputs, "num_output_tokens"),
     )
 
 
 def read_text(outputs: Outputs, name: str) -> str:
-    elements = outputs.get(name) or (b"",)
-    return bytes(elements[0]).decode(errors="replace")
+    element = (outputs.get(name) or (b"",))[0]
+    if not isinstance(element, bytes):
+        raise UnreadableOutput(f"the output '{name}' of the model must be BYTES")
+    return element.decode(errors="replace")
+
+
+def read_sum(outputs: Outputs, name: str) -> int | None:
+    """Return the sum of an output's whole numbers, or None without any. Raises UnreadableOutput."""
+    elements = outputs.get(name)
+    try:
+        return sum(map(int, elements)) if elements else None
+    except (ValueError, OverflowError) as error:
+        raise UnreadableOutput(f"the output '{name}' of the model must be whole numbers") from error
 
 
 def read_json(outputs: Outputs, name: str, kind: Any) -> Any:
@@ -105,6 +115,7 @@ class Transcript:
         self._held = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._reason: str | None = None
+        self._recorded: str | None = None
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self.tool_calls: list[dict[str, Any]] = []
@@ -123,8 +134,12 @@ class Transcript:
         self._held = text[known:]
         return text[:known]
 
-    def end(self) -> str:
-        """Return what is left of the text. It may end with a replacement for a character without its last bytes."""
+    def end(self, recorded: str | None = None) -> str:
+        """Return what is left of the text. It may end with a replacement for a character without its last bytes.
+
+        `recorded` is the reason that the job remembers: its dispatcher knew the limit of the model's configuration.
+        """
+        self._recorded = recorded
         text, self._held = self._held + self._decoder.decode(b"", final=True), ""
         if self._reason is None:
             for stop in self._stop:
@@ -140,6 +155,8 @@ class Transcript:
             return self._reason
         if self.tool_calls:
             return "tool_calls"
+        if self._recorded is not None:
+            return self._recorded
         used, most = self._completion_tokens, self._max_tokens
         return "length" if used is not None and most is not None and used >= most else "stop"
 

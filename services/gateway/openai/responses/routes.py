@@ -48,7 +48,7 @@ async def create_response(request: Caller, services: Services, idempotency_key: 
     if shown.echo.background:
         return Response(write_response(call.row, shown.echo), headers=call.headers)
     row, outputs = await services.answers.finish(request, call)
-    return Response(write_response(row, shown.echo, Answer(*join(outputs, shown))), headers=call.headers)
+    return Response(write_response(row, shown.echo, Answer(*join(row, outputs, shown))), headers=call.headers)
 
 
 async def submit(request: Caller, services: OpenAIServices, key: str | None) -> Call:

@@ -85,7 +85,8 @@ async def read_answer(services: OpenAIServices, caller: Caller, stored: StoredRe
     """Return what the model has written, if the job has succeeded. Raises Problem (410, 500, 503)."""
     if stored.found.row.status is not Status.SUCCEEDED:
         return None
-    return Answer(*join(await services.answers.read(caller, stored.found), show(stored.echo)))
+    outputs = await services.answers.read(caller, stored.found)
+    return Answer(*join(stored.found.row, outputs, show(stored.echo)))
 
 
 async def view_response(services: OpenAIServices, caller: Caller, stored: StoredResponse) -> OpenAIResponse:

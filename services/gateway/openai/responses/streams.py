@@ -134,6 +134,6 @@ class ResponseStream:
         if not self._progress.has_pieces:  # the model does not stream
             for each in outputs:
                 events += self._write_text(self._progress.take(each))
-        events += self._write_text(self._progress.end())
-        answer = Answer(*join(outputs, show(self._echo)))
+        events += self._write_text(self._progress.end(found.row))
+        answer = Answer(*join(found.row, outputs, show(self._echo)))
         return events + self._writer.write_end(write_response(found.row, self._echo, answer))

@@ -17,6 +17,7 @@ from common.views.job import format_time
 from common.views.openai_event import OpenAIEvent
 from services.gateway.openai.calls.record import Endpoint, write_record
 from services.gateway.openai.ids import Prefix, encode
+from services.gateway.openai.responses.rendering import INCOMPLETE
 from services.gateway.webhooks.deliveries.store import DeliveryStore
 from tests.integration.deliveries import CALLBACK, EVENT, subscribe
 from tests.integration.jobs import add_tenant, claim, new_end, new_requeue, submit
@@ -77,7 +78,7 @@ async def test_the_database_finds_the_batch_of_an_event(database: Database) -> N
     [
         (Status.SUCCEEDED, {}, "response.completed"),
         (Status.SUCCEEDED, {"finish_reason": "stop"}, "response.completed"),
-        (Status.SUCCEEDED, {"finish_reason": "length"}, "response.incomplete"),
+        *((Status.SUCCEEDED, {"finish_reason": each}, "response.incomplete") for each in INCOMPLETE),
         (Status.FAILED, {}, "response.failed"),
         (Status.CANCELED, {"failure": None}, "response.cancelled"),
         (Status.EXPIRED, {"failure": LOST}, "response.failed"),

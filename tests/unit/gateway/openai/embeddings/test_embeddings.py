@@ -70,6 +70,11 @@ def test_other_outputs_are_an_error(outputs: Any) -> None:
         write_list("embed", outputs, Shown(model="embed", texts=2))
 
 
+def test_tokens_that_are_no_numbers_are_an_error() -> None:
+    with pytest.raises(Problem, match="'tokens' of the model must be whole numbers"):
+        write_list("embed", {"embedding": NUMBERS, "tokens": [float("nan"), 1]}, Shown(model="embed", texts=2))
+
+
 def test_a_repeated_request_is_answered_alike() -> None:
     body = ask(encoding_format="base64")
     assert reshow(msgspec.json.encode({**body, "later": 1})) == run(translate, body).shown

@@ -55,6 +55,17 @@ def test_the_tokens_show_that_a_text_was_cut() -> None:
     assert transcribe([piece], max_tokens=6)[1].finish_reason == "stop"
 
 
+def test_the_job_knows_that_a_text_was_cut_at_the_limit_of_the_configuration() -> None:
+    transcript = Transcript()
+    transcript.add(read_piece({"text_output": [b"one"], "num_input_tokens": [1], "num_output_tokens": [5]}))
+    transcript.end("length")
+    assert transcript.finish_reason == "length"
+    told = Transcript()
+    told.add(read_piece({"text_output": [b"one"], "finish_reason": [b"stop"]}))
+    told.end("length")
+    assert told.finish_reason == "stop"
+
+
 def test_tool_calls_are_collected() -> None:
     _, transcript = transcribe(
         [{"text": [b""], "tool_calls": [b'[{"id":"a"}]']}, {"text": [b""], "tool_calls": [b"null"]}]
@@ -63,7 +74,17 @@ def test_tool_calls_are_collected() -> None:
 
 
 @pytest.mark.parametrize(
-    "outputs", [{}, {"x": [b"one"]}, {"text": [b""], "usage": [b"{"]}, {"text": [b""], "tool_calls": [b"{}"]}]
+    "outputs",
+    [
+        {},
+        {"x": [b"one"]},
+        {"text": [b""], "usage": [b"{"]},
+        {"text": [b""], "usage": [1.0]},
+        {"text": [b""], "finish_reason": [1.0]},
+        {"text": [b""], "tool_calls": [b"{}"]},
+        {"text": [b""], "num_input_tokens": [float("nan")]},
+        {"text": [b""], "num_output_tokens": [b"many"]},
+    ],
 )
 def test_outputs_of_another_form_are_unreadable(outputs: Mapping[str, Sequence[Any]]) -> None:
     with pytest.raises(UnreadableOutput):
