@@ -61,7 +61,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     top_p: TopP | None = None
     """The share of likely tokens to choose from."""
     stop: Stop | None = None
-    """AnyObject at which the answer ends."""
+    """A text at which the answer ends, or several."""
     seed: Seed | None = None
     """A number with which the model repeats itself."""
     frequency_penalty: Penalty | None = None

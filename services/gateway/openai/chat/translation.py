@@ -20,7 +20,6 @@ from services.gateway.openai.templates.limits import limited
 from services.gateway.openai.templates.named import ROLES
 from services.gateway.openai.templates.rendering import render
 
-CANNOT = "this model cannot do this; leave the parameter out, or use a model that can"
 # Further parameters that only some models take, and those that none takes, with what to do.
 OTHERS = (
     "response_format",

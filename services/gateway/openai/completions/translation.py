@@ -82,9 +82,9 @@ def find_errors(request: CompletionRequest) -> Iterator[FieldError]:
             yield FieldError(f"/{name}", "one answer a request; send several requests")
     for name in ("logprobs", "suffix"):
         if getattr(request, name) is not None:
-            yield FieldError(f"/{name}", "models cannot do this here; leave it out")
+            yield FieldError(f"/{name}", "must be null: models cannot do this here; leave it out")
     if request.logit_bias:
-        yield FieldError("/logit_bias", "models cannot do this here; leave it out")
+        yield FieldError("/logit_bias", "must be null or empty: models cannot do this here; leave it out")
     if request.stream_options is not None and not request.stream:
         yield FieldError("/stream_options", "is only for streams; set `stream` to true, or leave it out")
     if request.echo and prompt is not None and len(prompt) > MAX_ECHO:

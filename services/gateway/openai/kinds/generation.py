@@ -10,6 +10,13 @@ from services.gateway.http.problems import FieldError
 from services.gateway.models.store import ModelVersion
 
 MAX_TOKENS = 4096  # of an answer, if neither the request nor the model's configuration says how many
+# What every model takes of a further parameter, as an error says it. Of the others, it is nothing.
+TAKEN_BY_ALL = {
+    "response_format": '{"type": "text"}',
+    "logprobs": "false",
+    "top_logprobs": "0",
+    "tool_choice": "none or auto",
+}
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,5 +76,10 @@ def list_inputs(model: ModelVersion) -> frozenset[str]:
 
 def refuse_others(generation: Generation, taken: Collection[str] = ()) -> list[FieldError]:
     """Return an error for each further parameter that a model does not take."""
-    text = "this model cannot do this; leave the parameter out, or use a model that can"
-    return [FieldError(f"/{name}", text) for name in generation.others if name not in taken]
+    return [FieldError(f"/{name}", explain(name)) for name in generation.others if name not in taken]
+
+
+def explain(name: str) -> str:
+    """Return why a further parameter is refused, what is allowed, and what to do."""
+    allowed = f"takes only {TAKEN_BY_ALL[name]} here" if name in TAKEN_BY_ALL else "cannot do this"
+    return f"this model {allowed}; leave the parameter out, or use a model that can"

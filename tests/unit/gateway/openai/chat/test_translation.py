@@ -113,6 +113,12 @@ def test_a_further_parameter_is_refused_by_name(model: str, name: str) -> None:
     assert found == (400, "unsupported_parameter", "tools" if needs_tools else name)
 
 
+def test_the_error_of_a_further_parameter_says_what_is_allowed() -> None:
+    with pytest.raises(Problem) as raised:
+        run(translate, ask("llm", response_format={"type": "json_object"}))
+    assert raised.value.detail.startswith('response_format: this model takes only {"type": "text"} here; leave')
+
+
 @pytest.mark.parametrize(
     "neutral",
     [
