@@ -17,6 +17,7 @@ from services.gateway.files.presigned import PresignedUploads
 from services.gateway.files.store import FileRow
 from services.gateway.http.limits.body_limits import overloaded
 from services.gateway.http.problems import FieldError, Problem, conflict, invalid
+from services.gateway.http.validation.allowed_values import show
 from services.gateway.http.validation.suggestions import list_names
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys, check_same_request, in_progress
 from services.gateway.jobs.idempotency.store import KeyRecord, RequestKey
@@ -29,6 +30,7 @@ from services.gateway.openai.batches.survey import Found, survey
 from services.gateway.openai.ids import Prefix, parse
 from services.gateway.openai.problems import unsupported
 
+WINDOW = re.compile("([1-9][0-9]{0,6})([smhd])")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 LONGEST = 30 * 86_400  # seconds
 SPARE_SECONDS = 3600.0  # for the lines that are left when the time is over, which get their errors then
@@ -81,11 +83,16 @@ class Creator:
         """Return the input file. Raises Problem (409, 422)."""
         file_id = parse(Prefix.FILE, shown)
         try:
-            if file_id is not None:
-                return await self._files.find(file_id, tenant_id)
+            file = None if file_id is None else await self._files.find(file_id, tenant_id)
         except Problem as problem:
             if problem.status is not HTTPStatus.NOT_FOUND:
                 raise
+            file = None
+        if file is not None and file.job_id is None:
+            return file
+        if file is not None:
+            text = "belongs to a job, and goes with it; upload its content with POST /openai/v1/files"
+            raise invalid(FieldError("/input_file_id", text))
         text = f"is '{shown[:100]}', which is no file of yours; upload it with POST /openai/v1/files"
         raise invalid(FieldError("/input_file_id", text))
 
@@ -104,8 +111,16 @@ def check_request(request: BatchRequest) -> int:
     if request.output_expires_after is not None:
         text = "outputs are read from the jobs, and kept as long as these; leave it out"
         raise unsupported(FieldError("/output_expires_after", text))
-    number, unit = re.fullmatch(r"(\d+)(.)", request.completion_window).groups()  # type: ignore[union-attr]
-    seconds = int(number) * UNITS[unit]
+    return read_window(request.completion_window)
+
+
+def read_window(text: str) -> int:
+    """Return the seconds of a completion window. Raises Problem (422)."""
+    found = WINDOW.fullmatch(text)  # the schema lets a line break at the end pass
+    if found is None:
+        text = f"is {show(text)}; expected a number of s, m, h or d, such as 24h"
+        raise invalid(FieldError("/completion_window", text))
+    seconds = int(found[1]) * UNITS[found[2]]
     if seconds > LONGEST:
         most = timedelta(seconds=LONGEST).days
         raise invalid(FieldError("/completion_window", f"is longer than {most} days; send a shorter one"))

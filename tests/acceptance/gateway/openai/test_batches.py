@@ -185,6 +185,7 @@ async def test_a_file_without_json_lines_fails_the_batch(client: Any, content: b
     [
         ({"endpoint": "/v1/images"}, "endpoint"),
         ({"completion_window": "1 day"}, "completion_window"),
+        ({"completion_window": "24h\n"}, "completion_window"),
         ({"completion_window": "31d"}, "completion_window"),
         ({"input_file_id": "file_unknown"}, "input_file_id"),
         ({"input_file_id": "file_01m8hscxvvfz4vjz9xty5ajyby"}, "input_file_id"),

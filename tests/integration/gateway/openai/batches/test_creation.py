@@ -80,3 +80,11 @@ async def test_a_strangers_file_is_none(gateway: Gateway, world: World) -> None:
     stranger = Key(ids.new(), await add_tenant(world.database, "stranger"))
     with pytest.raises(Problem, match="no file of yours"):
         await gateway.creator.create(stranger, request, None, TRACEPARENT)
+
+
+async def test_a_file_of_a_job_is_refused(gateway: Gateway, world: World) -> None:
+    file = await gateway.upload(line(1))
+    await world.database.fetch("UPDATE files SET job_id = $2, expires_at = 'infinity' WHERE id = $1", file, ids.new())
+    request = BatchRequest(input_file_id=ids.encode(ids.Kind.FILE, file), endpoint=CHAT, completion_window="24h")
+    with pytest.raises(Problem, match="belongs to a job"):
+        await gateway.creator.create(Key(ids.new(), world.tenant), request, None, TRACEPARENT)
