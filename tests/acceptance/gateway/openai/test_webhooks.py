@@ -10,6 +10,7 @@ from openai.types.webhooks import ResponseCompletedWebhookEvent
 
 from tests.acceptance.gateway.openai.conftest import run_node
 from tests.support.api.api_client import Api
+from tests.support.openai_batches import chat, create, write
 from tests.support.receivers.webhook_receiver import Inbox, Receiver
 from tests.support.waiting import eventually
 
@@ -73,6 +74,23 @@ async def test_each_end_of_a_response_is_told(client: Any, subscription: Subscri
     )
     for kind, response in subscription.read():
         assert (await client.responses.retrieve(response)).status == kind.partition(".")[2]
+
+
+async def test_each_end_of_a_batch_is_told(client: Any, subscription: Subscription) -> None:
+    completed = await create(client, write([chat("a", "hello"), chat("b", "x", model="no_model")]))
+    failed = await create(client, b"no json\n")
+    cancelled = await create(client, write([chat("slow", SLOW, "messages_model")]))
+    await client.batches.cancel(cancelled.id)
+    slow = [chat(str(number), "$slow" + " word" * 20, "messages_model") for number in range(100)]
+    expired = await create(client, write(slow), completion_window="1s")
+    await subscription.wait_for(
+        ("batch.completed", completed.id),
+        ("batch.failed", failed.id),
+        ("batch.cancelled", cancelled.id),
+        ("batch.expired", expired.id),
+    )
+    for kind, batch in subscription.read():
+        assert (await client.batches.retrieve(batch)).status == kind.partition(".")[2]
 
 
 async def test_the_event_is_openais_and_its_body_can_be_read_again(

@@ -83,10 +83,12 @@ class Gateway:
         assert await self.files.finish_upload(upload.id, stored.size, stored.sha256) is not None
         return upload.id
 
-    async def create(self, content: bytes, tenant: UUID | None = None, window: str = "24h") -> UUID:
+    async def create(
+        self, content: bytes, tenant: UUID | None = None, window: str = "24h", metadata: dict[str, str] | None = None
+    ) -> UUID:
         file = await self.upload(content, tenant)
         shown = ids.encode(ids.Kind.FILE, file)
-        request = BatchRequest(input_file_id=shown, endpoint=CHAT, completion_window=window)
+        request = BatchRequest(input_file_id=shown, endpoint=CHAT, completion_window=window, metadata=metadata)
         caller = Key(ids.new(), tenant or self.world.tenant)
         batch, replayed = await self.creator.create(caller, request, None, TRACEPARENT)
         assert not replayed
