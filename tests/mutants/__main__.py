@@ -1,4 +1,7 @@
-"""Runs the table of seeded bugs: `make mutants`, or `make mutants ARGS=fence` for bugs with this word."""
+"""Runs the table of seeded bugs: `make mutants`, or `make mutants ARGS=fence` for bugs with this word.
+
+A word may also be in the path of the file, as in `make mutants ARGS=openai`.
+"""
 
 import argparse
 import shutil
@@ -17,20 +20,25 @@ PASSED, CAUGHT = "passed", "FAILED tests/"  # an ERROR is outside of the test: t
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("words", nargs="*", help="run only bugs whose description has one of these words")
+    parser.add_argument("words", nargs="*", help="run only bugs whose description or file has one of these words")
     parser.add_argument("--page", action="store_true", help=f"only write {PAGE.relative_to(ROOT)}")
     options = parser.parse_args()
     mutants = read_mutants()
     PAGE.write_text(render_page(mutants))
     if options.page:
         return 0
-    chosen = [each for each in mutants if not options.words or any(word in each.bug for word in options.words)]
+    chosen = [each for each in mutants if not options.words or has_word(each, options.words)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         copy = Path(directory) / "copy"
         copy_checkout(copy)
         wrong = [*check_tests(copy, {each.test for each in chosen}), *run_mutants(copy, chosen)]
     print(f"\n{len(chosen)} bugs, {len(wrong)} problems", *wrong, sep="\n")
     return 1 if wrong else 0
+
+
+def has_word(mutant: Mutant, words: Iterable[str]) -> bool:
+    text = f"{mutant.bug} {mutant.path}".casefold()
+    return any(word.casefold() in text for word in words)
 
 
 def copy_checkout(copy: Path) -> None:
