@@ -26,6 +26,7 @@ NAMES = (
     "notifier",
     "tracing",
     "pipelines",
+    "chat",
     "idle",
     "consoles",
     "core",
