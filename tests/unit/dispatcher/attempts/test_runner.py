@@ -40,7 +40,7 @@ class FakeStore(FakeDatabase):
         self.calls: list[tuple[object, ...]] = []
 
     async def find_waiting(self, **_: object) -> list[Any]:
-        return [{"tenant_id": job.tenant_id, "id": job.id} for job in JOBS]
+        return [{"tenant_id": job.tenant_id, "id": job.id, "seconds": 0.0} for job in JOBS]
 
     async def claim_jobs(self, model: str, priority: Priority, count: int, **_: object) -> list[Any]:
         self.calls.append((model, priority, count))
