@@ -58,7 +58,6 @@ class Subscription(Strict, frozen=True):
     description: str | None
     headers: dict[str, str] | None
     signing: Literal["hmac", "ed25519"]
-    format: str
     rate_limit: int | None
     ordered: bool
     status: Literal["enabled", "disabled"]
@@ -69,6 +68,7 @@ class Subscription(Strict, frozen=True):
     old_secret_until: datetime | None = None
     public_key: str | None = None
     warnings: list[FieldError] | None = None
+    format: str | None = None  # a gateway of the release before does not say it
 
 
 class Subscriptions(Strict, frozen=True):
