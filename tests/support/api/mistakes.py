@@ -92,7 +92,7 @@ MISTAKES: dict[str, Mistake] = {
     "a wait of NaN": get(f"/v1/jobs/{UNKNOWN_JOB}?wait=nan", 422, "number of seconds from 0 to 60, got 'nan'"),
     "a place in words": get(f"/v1/batches/{UNKNOWN_BATCH}/results?from=x", 422, "from: must be a whole number from 0"),
     "a place beyond a batch": get(
-        f"/v1/batches/{UNKNOWN_BATCH}/results?from=10001", 422, "from: must be at most 10000"
+        f"/v1/batches/{UNKNOWN_BATCH}/results?from=1000001", 422, "from: must be at most 1000000"
     ),
     "an unknown status": get("/v1/jobs?status=running", 422, "must be one of queued, processing, canceling, succeeded"),
     "a misspelled status": get("/v1/jobs?status=succeded", 422, "did you mean 'succeeded'?"),
