@@ -121,9 +121,20 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", migration: Mi
 
 
 def _split(statements: str) -> list[str]:
-    """Return the statements of a file, each of which ends with its line. Leave out comments."""
+    """Return the statements of a file, each of which ends with its line. Leave out comments.
+
+    In the body of a function, between two `$$`, a line ends no statement.
+    """
     lines = [line for line in statements.splitlines() if line and not line.startswith("--")]
-    return [statement for statement in "\n".join(lines).split(";\n") if statement]
+    found, begun = list[str](), ""
+    for part in "\n".join(lines).split(";\n"):
+        begun += part
+        if begun.count("$$") % 2:
+            begun += ";\n"
+        elif begun:
+            found.append(begun)
+            begun = ""
+    return found
 
 
 def main() -> int:

@@ -1,20 +1,23 @@
 -- compatible with: 1
+-- migrate: no transaction
+--
+-- Each statement is a transaction of its own: together they would wait for statements of the services, which wait for them.
 --
 -- What models say of themselves, and the requests of jobs that another protocol was translated from.
 
 -- Of config.pbtxt: the parameters whose names begin with `charonia.`, and the `backend`. Texts by name.
-ALTER TABLE served_models ADD COLUMN settings jsonb NOT NULL DEFAULT '{}';
+ALTER TABLE served_models ADD COLUMN IF NOT EXISTS settings jsonb NOT NULL DEFAULT '{}';
 
 -- The request that the job was translated from, as JSON: services/gateway/openai/calls/record.py. NULL: it came as a job.
 -- It is erased with the payload. A gateway of the release before leaves it when it erases a job; nobody shows it after that.
-ALTER TABLE jobs ADD COLUMN request bytea COMPRESSION lz4;
-
--- What a language model said at the end of a job that has succeeded; NULL: it said nothing. Nothing else writes them, so a
--- dispatcher of the release before leaves them NULL.
+--
+-- The others: what a language model said at the end of a job that has succeeded; NULL: it said nothing. `finish_reason` is
+-- stop, length, or what the model says. Nothing else writes them, so a dispatcher of the release before leaves them NULL.
 ALTER TABLE jobs
-  ADD COLUMN prompt_tokens integer,
-  ADD COLUMN completion_tokens integer,
-  ADD COLUMN finish_reason text; -- stop, length, or what the model says
+  ADD COLUMN IF NOT EXISTS request bytea COMPRESSION lz4,
+  ADD COLUMN IF NOT EXISTS prompt_tokens integer,
+  ADD COLUMN IF NOT EXISTS completion_tokens integer,
+  ADD COLUMN IF NOT EXISTS finish_reason text;
 
 CREATE OR REPLACE VIEW served_now AS
 SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch_size, s.instances, s.slots, s.inputs,
@@ -40,30 +43,32 @@ FROM jobs;
 
 -- A batch may be canceled, and its items may be the lines of a file, which become jobs page by page.
 ALTER TABLE batches
-  ADD COLUMN canceled_at timestamptz, -- when a client canceled it; a gateway then cancels its jobs page by page
-  ADD COLUMN expires_at timestamptz, -- lines that are no jobs by then never run; NULL: there is no such time
-  ADD COLUMN request bytea COMPRESSION lz4, -- the call that it was translated from, as JSON; NULL: it came as a batch
-  ADD COLUMN input_file uuid, -- its lines are the items; NULL: they came with the call
-  ADD COLUMN read_to bigint, -- the bytes of that file whose lines are items so far; NULL: all are
-  DROP CONSTRAINT batches_check,
+  ADD COLUMN IF NOT EXISTS canceled_at timestamptz, -- when a client canceled it; a gateway then cancels its jobs page by page
+  ADD COLUMN IF NOT EXISTS expires_at timestamptz, -- lines that are no jobs by then never run; NULL: there is no such time
+  ADD COLUMN IF NOT EXISTS request bytea COMPRESSION lz4, -- the call that it was translated from, as JSON; NULL: it came as a batch
+  ADD COLUMN IF NOT EXISTS input_file uuid, -- its lines are the items; NULL: they came with the call
+  ADD COLUMN IF NOT EXISTS read_to bigint, -- the bytes of that file whose lines are items so far; NULL: all are
+  DROP CONSTRAINT IF EXISTS batches_check,
+  DROP CONSTRAINT IF EXISTS batches_accepted_of_total,
+  DROP CONSTRAINT IF EXISTS batches_unread_is_open,
   ADD CONSTRAINT batches_accepted_of_total
     CHECK (accepted BETWEEN CASE WHEN request IS NULL THEN 1 ELSE 0 END AND total),
   ADD CONSTRAINT batches_unread_is_open CHECK (read_to IS NULL OR finished_at IS NULL);
-CREATE INDEX batches_at_work ON batches (tenant_id, id)
+CREATE INDEX IF NOT EXISTS batches_at_work ON batches (tenant_id, id)
   WHERE finished_at IS NULL AND (read_to IS NOT NULL OR canceled_at IS NOT NULL);
-CREATE INDEX batches_by_request ON batches (tenant_id, created_at, id) WHERE request IS NOT NULL;
-CREATE INDEX batches_by_unread_file ON batches (input_file) WHERE read_to IS NOT NULL;
+CREATE INDEX IF NOT EXISTS batches_by_request ON batches (tenant_id, created_at, id) WHERE request IS NOT NULL;
+CREATE INDEX IF NOT EXISTS batches_by_unread_file ON batches (input_file) WHERE read_to IS NOT NULL;
 
 -- A maintenance process of the release before completes a batch without jobs that wait or run, although lines are left.
 -- Drop this in the release after.
-CREATE FUNCTION skip_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-CREATE TRIGGER batches_stay_open BEFORE UPDATE OF finished_at ON batches
+CREATE OR REPLACE FUNCTION skip_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE OR REPLACE TRIGGER batches_stay_open BEFORE UPDATE OF finished_at ON batches
   FOR EACH ROW WHEN (NEW.read_to IS NOT NULL) EXECUTE FUNCTION skip_row();
 
 -- What OpenAI's clients say about a file.
-ALTER TABLE files ADD COLUMN name text, ADD COLUMN purpose text;
+ALTER TABLE files ADD COLUMN IF NOT EXISTS name text, ADD COLUMN IF NOT EXISTS purpose text;
 
-INSERT INTO leader_leases (role) VALUES ('batches');
+INSERT INTO leader_leases (role) VALUES ('batches') ON CONFLICT DO NOTHING;
 GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_gateway;
 GRANT UPDATE (canceled_at, request, read_to, accepted) ON batches TO charonia_gateway;
 
@@ -71,8 +76,8 @@ GRANT UPDATE (canceled_at, request, read_to, accepted) ON batches TO charonia_ga
 
 -- A dispatcher of the release before counts no tokens of the ends that it counts.
 ALTER TABLE usage
-  ADD COLUMN prompt_tokens bigint NOT NULL DEFAULT 0,
-  ADD COLUMN completion_tokens bigint NOT NULL DEFAULT 0;
+  ADD COLUMN IF NOT EXISTS prompt_tokens bigint NOT NULL DEFAULT 0,
+  ADD COLUMN IF NOT EXISTS completion_tokens bigint NOT NULL DEFAULT 0;
 
 -- A job that has failed has no tokens, so a retry has none to count: see count_before_retry.
 CREATE OR REPLACE VIEW ended_usage AS
@@ -91,10 +96,10 @@ WHERE generation > 0;
 
 -- `openai`: the subscription gets only events that OpenAI has, under OpenAI's names and in its form. The database translates
 -- them, so that every service sends them, also one of the release before.
-ALTER TABLE webhooks ADD COLUMN format text NOT NULL DEFAULT 'charonia' CHECK (format IN ('charonia', 'openai'));
+ALTER TABLE webhooks ADD COLUMN IF NOT EXISTS format text NOT NULL DEFAULT 'charonia' CHECK (format IN ('charonia', 'openai'));
 
 -- Return an id as clients see it: common/ids.py.
-CREATE FUNCTION public_id(prefix text, id uuid) RETURNS text
+CREATE OR REPLACE FUNCTION public_id(prefix text, id uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT prefix || '_' || string_agg(
     substr('0123456789abcdefghjkmnpqrstvwxyz', 1 + substring(bits FROM 1 + 5 * place FOR 5)::bit(5)::integer, 1), '' ORDER BY place
@@ -103,7 +108,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Return the UUID of an id as clients see it.
-CREATE FUNCTION private_id(shown text) RETURNS uuid
+CREATE OR REPLACE FUNCTION private_id(shown text) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT string_agg(to_hex(substring(bits FROM 3 + 4 * place FOR 4)::bit(4)::integer), '' ORDER BY place)::uuid
   FROM (
@@ -113,7 +118,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Return the public id of the batch that an event is about, from the beginning of its body: common/views/batch.py.
-CREATE FUNCTION batch_of(body bytea) RETURNS text
+CREATE OR REPLACE FUNCTION batch_of(body bytea) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT substring(encode(substring(body FROM 1 FOR 200), 'escape') FROM '"data":{"id":"(batch_[0-9a-z]{26})"')
 $$;
@@ -122,7 +127,7 @@ $$;
 -- events. The job of a response remembers a request that begins so: services/gateway/openai/calls/record.py. Lines of a
 -- batch have no events. The state of a response is as services/gateway/openai/responses/rendering.py has it, and that of a
 -- batch as batches/view.py beside it.
-CREATE FUNCTION openai_event_type(type text, job uuid, body bytea) RETURNS text
+CREATE OR REPLACE FUNCTION openai_event_type(type text, job uuid, body bytea) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF type = 'batch.completed' THEN
@@ -154,7 +159,7 @@ END
 $$;
 
 -- Return the body of an event in OpenAI's form. A test is about its subscription.
-CREATE FUNCTION openai_event(event uuid, type text, at timestamptz, job uuid, webhook uuid, body bytea) RETURNS bytea
+CREATE OR REPLACE FUNCTION openai_event(event uuid, type text, at timestamptz, job uuid, webhook uuid, body bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT convert_to(format(
     '{"object":"event","id":"%s","type":"%s","created_at":%s,"data":{"id":"%s"}}',

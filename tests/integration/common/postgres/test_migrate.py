@@ -28,6 +28,11 @@ DEADLINE_SECONDS = 10.0  # for what waits for a lock
 SERVICES = ["services.gateway", "services.dispatcher", "services.notifier"]
 CONCURRENT_INDEX = f"""-- compatible with: {NEXT - 1}
 -- migrate: no transaction
+CREATE OR REPLACE FUNCTION one() RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN 1;
+END
+$$;
 DROP INDEX CONCURRENTLY IF EXISTS jobs_by_worker;
 CREATE INDEX CONCURRENTLY jobs_by_worker ON live_jobs (worker);
 """
@@ -150,6 +155,15 @@ async def test_a_concurrent_index_that_failed_is_created_again(
         await migrate_further(database_url, text, monkeypatch)
     await session.execute("DELETE FROM tenants")
     assert await migrate_further(database_url, text, monkeypatch) == [f"{NEXT:04}_more.sql"]
+
+
+async def test_each_migration_without_a_transaction_can_run_again(
+    session: "Connection[asyncpg.Record]", database_url: str
+) -> None:
+    names = [each.name for each in OURS if not each.in_transaction]
+    assert names
+    await session.execute("DELETE FROM schema_migrations WHERE name = ANY($1::text[])", names)
+    assert await migrate(database_url) == names
 
 
 async def test_a_migration_gives_up_a_lock_that_stays_held(
