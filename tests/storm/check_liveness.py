@@ -45,9 +45,11 @@ def check_latency(log: StormLog) -> Iterator[Finding]:
 
 def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_at: float) -> Iterator[Finding]:
     """Yield jobs that waited for over a second beside free slots, while no fault explains it."""
+    first = min(fault.began for fault in faults)
     for sample, near in list_quiet(samples, faults, settled_at):
         for model in set.intersection(*(each.free for each in near)) & sample.waiting.keys():
-            yield sample.waiting[model][0], "no slot idles", "a free slot takes a job that waits", f"{model} idles"
+            seen = f"{model} idles {sample.at - first:+.1f} s from the first fault"
+            yield sample.waiting[model][0], "no slot idles", "a free slot takes a job that waits", seen
 
 
 def check_progress(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_at: float) -> Iterator[Finding]:
