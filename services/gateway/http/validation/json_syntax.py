@@ -6,6 +6,9 @@ import re
 PLACE = re.compile(r"^JSON is malformed: (.*) \(byte (\d+)\)$")
 NUMBER = "numbers have digits on both sides of the point, and no leading 0 or +"
 TRAILING = "the JSON has ended before; remove the rest"
+HALF_PAIR = "\\u here is half of a surrogate pair; send both halves of the character, or leave it out"
+# The first half of a pair without the second. The decoder takes the end of the text for the second.
+FIRST_HALF = re.compile(rb"(?<!\\)(?:\\\\)*(?P<half>\\u[dD][89abAB][0-9a-fA-F]{2})(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 REASONS = {
     "expected ':'": "a name needs a colon behind it",
     "expected ',' or ']'": "expected ',' or ']'",
@@ -15,8 +18,8 @@ REASONS = {
     "trailing comma in object": "remove the comma before '}'",
     "trailing comma in array": "remove the comma before ']'",
     "invalid escape character in string": "a backslash in a string is written \\\\",
-    "invalid utf-16 surrogate pair": "\\u here is half of a surrogate pair",
-    "unexpected end of escaped utf-16 surrogate pair": "\\u here is half of a surrogate pair",
+    "invalid utf-16 surrogate pair": HALF_PAIR,
+    "unexpected end of escaped utf-16 surrogate pair": HALF_PAIR,
     "invalid character in unicode escape": "\\u needs four hexadecimal digits",
     "invalid number": NUMBER,
     "trailing characters": TRAILING,
@@ -50,7 +53,8 @@ def explain_place(body: bytes, error: Exception) -> str:
     reason, at = locate_error(body, error)
     if at is None:
         return "it ends too early; a quote, a bracket or a brace is not closed"
-    cause = find_cause(body, at) or REASONS.get(reason, UNEXPECTED)
+    known = REASONS.get(reason, UNEXPECTED)
+    cause = known if known is HALF_PAIR else find_cause(body, at) or known
     lines = body[:at].split(b"\n")
     near = body[at : at + NEAR].partition(b"\n")[0].decode(errors="ignore")
     return f"line {len(lines)}, column {len(lines[-1].decode(errors='replace')) + 1}, at `{near}`: {cause}"
@@ -63,7 +67,8 @@ def locate_error(body: bytes, error: Exception) -> tuple[str, int | None]:
         return "", at if at < len(body.rstrip()) else None
     found = PLACE.match(str(error))
     if found is None:
-        return "", None
+        half = FIRST_HALF.search(body)
+        return ("invalid utf-16 surrogate pair", half.start("half")) if half else ("", None)
     reason, at = found.group(1), int(found.group(2))
     return reason, min(at - (reason == "trailing characters"), len(body) - 1)  # it counts that character too
 

@@ -94,6 +94,22 @@ def test_a_mistake_does_not_hide_that_the_body_is_cut() -> None:
         decode_body(b'{"model": 5, "inputs": {', SubmitJob)
 
 
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (b"a\\ud800b", b"\\ud800b"),
+        (b"none\\uD800", b"\\uD800"),
+        (b"\\ud83d\\ude00 \\udbff\\n", b"\\udbff\\n"),
+        (b"a\\udc00b", None),  # the decoder says the place itself
+        (b"\\\\ud800 \\ud800x", b"\\ud800x"),  # an escaped backslash comes before it
+    ],
+)
+def test_half_of_a_surrogate_pair_is_named(text: bytes, half: bytes | None) -> None:
+    with pytest.raises(Problem, match="is half of a surrogate pair; send both halves") as raised:
+        decode_body(b'{"model": "' + text + b'"}', SubmitJob)
+    assert half is None or f"at `{half.decode()}" in raised.value.detail
+
+
 @given(body=st.binary() | st.text(alphabet='{}[]":,\\ntfu0123e.-+/\n ').map(str.encode))
 def test_whatever_is_no_json_has_a_place_or_a_cause(body: bytes) -> None:
     error = None
