@@ -43,6 +43,8 @@ def fits(value: Any, kind: inspect.Type) -> bool:
 def describe(kind: inspect.Type, unit: str = "") -> str:
     """Return what a type allows, as the end of "must be"."""
     match kind:
+        case inspect.Metadata() if is_raw_object(kind):
+            return "an object"
         case inspect.Metadata():
             return describe(kind.type, unit)
         case inspect.UnionType():
@@ -88,8 +90,14 @@ def describe_bounds(kind: inspect.IntType | inspect.FloatType) -> str:
 def give_example(field: inspect.Field) -> str:
     kind: inspect.Type = field.type
     while isinstance(kind, inspect.Metadata):
+        if is_raw_object(kind):
+            return "{…}"
+        if examples := (kind.extra_json_schema or {}).get("examples"):
+            return f'"{examples[0]}"'
         kind = kind.type
     match kind:
+        case inspect.LiteralType(values=(only,)):
+            return f'"{only}"'
         case inspect.StrType() if field.encode_name == "url":
             return '"https://…"'
         case inspect.DateTimeType():
@@ -102,6 +110,11 @@ def give_example(field: inspect.Field) -> str:
             return "{…}"
         case _:
             return '"…"'
+
+
+def is_raw_object(kind: inspect.Metadata) -> bool:
+    """Return whether this is an object whose JSON is kept as it came: its type alone does not say so."""
+    return (kind.extra_json_schema or {}).get("type") == "object"
 
 
 def list_choices(kind: inspect.EnumType | inspect.LiteralType) -> list[str]:

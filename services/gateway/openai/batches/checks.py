@@ -1,10 +1,11 @@
 """Checks a line of a batch, and makes a job of it or the problem why there is none."""
 
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from common.jobs.new_job import NewJob
 from services.gateway.batches.checks import MAX_ITEM_ERRORS, add_to_batch
@@ -17,6 +18,7 @@ from services.gateway.jobs.parse import SubmitContext
 from services.gateway.openai.batches.endpoints import BatchCall
 from services.gateway.openai.batches.record import BatchRecord, has_bit
 from services.gateway.openai.batches.source import MAX_LINE, Line
+from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.submission import Submission
 from services.gateway.openai.problems import unsupported
 
@@ -33,8 +35,8 @@ class LineRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     custom_id: CustomId
     method: Literal["POST"]
-    url: str
-    body: msgspec.Raw
+    url: Annotated[str, Meta(examples=[Endpoint.CHAT.value])]
+    body: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
 
 
 class LineBody(msgspec.Struct, frozen=True):

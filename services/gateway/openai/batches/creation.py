@@ -116,7 +116,7 @@ def check_request(request: BatchRequest) -> int:
 
 def read_window(text: str) -> int:
     """Return the seconds of a completion window. Raises Problem (422)."""
-    found = WINDOW.fullmatch(text)  # the schema lets a line break at the end pass
+    found = WINDOW.fullmatch(text)
     if found is None:
         text = f"is {show(text)}; expected a number of s, m, h or d, such as 24h"
         raise invalid(FieldError("/completion_window", text))

@@ -9,6 +9,7 @@ from common import ids
 from services.gateway.openai.batches.record import BatchError
 from services.gateway.openai.calls.translation import Metadata
 
+# Only documented: `read_window` says what is wrong.
 WINDOW = r"^[1-9][0-9]{0,6}[smhd]$"
 
 FileId = Annotated[str, Meta(extra_json_schema={"pattern": ids.make_pattern(ids.Kind.FILE)})]
@@ -24,7 +25,7 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The file: a request in each line."""
     endpoint: str
     """The `url` that each line has: `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings` or `/v1/responses`."""
-    completion_window: Annotated[str, Meta(pattern=WINDOW)]
+    completion_window: Annotated[str, Meta(extra_json_schema={"pattern": WINDOW})]
     """How long the lines may wait, such as `24h`: a number of `s`, `m`, `h` or `d`, at most 30 days together."""
     metadata: Metadata | None = None
     """Up to 16 texts of yours, which the batch shows."""

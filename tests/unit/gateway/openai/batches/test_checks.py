@@ -40,6 +40,11 @@ def read_problem(checked: CheckedLine) -> tuple[int, str, list[str]]:
     return problem.status, problem.type.rpartition(":")[2], [error.pointer for error in problem.errors]
 
 
+def read_detail(checked: CheckedLine) -> str:
+    assert checked.item.problem is not None
+    return checked.item.problem.detail
+
+
 async def test_a_line_is_a_job_of_the_batch_with_its_call() -> None:
     checked = await check(LINE, 7)
     job = checked.job
@@ -94,6 +99,13 @@ async def test_a_line_that_is_no_json_says_so(text: bytes) -> None:
 async def test_a_missing_field_is_named() -> None:
     line = {key: value for key, value in LINE.items() if key != "custom_id"}
     assert read_problem(await check(line))[2] == ["/custom_id"]
+    line = {key: value for key, value in LINE.items() if key != "body"}
+    assert read_detail(await check(line)) == "/body: is missing; it must be an object"
+
+
+async def test_a_line_that_is_no_object_gets_one_to_copy() -> None:
+    example = '{"custom_id": "…", "method": "POST", "url": "/v1/chat/completions", "body": {…}}'
+    assert read_detail(await check(b"[1]")) == f"the line must be an object like {example}, got a list"
 
 
 async def test_a_name_of_an_earlier_line_is_refused() -> None:
