@@ -50,6 +50,12 @@ def unsupported(*errors: FieldError) -> Problem:
     return Problem(HTTPStatus.BAD_REQUEST, "unsupported_parameter", text, errors=errors)
 
 
+def erased(job_id: str) -> Problem:
+    """Return the problem of a request that is repeated after its job was erased."""
+    text = f"the answer was erased with {job_id}; to ask again, send the request with a new {IDEMPOTENCY_KEY}"
+    return Problem(HTTPStatus.GONE, "erased", text, headers=NO_RETRY)
+
+
 def unreadable(error: Exception) -> Problem:
     """Return the problem of a model whose outputs are not those of its kind."""
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "unreadable_output", f"{error}; ask your operator")

@@ -123,6 +123,7 @@ async def test_what_chat_cannot_do_fails_the_job_and_is_named(api: Api) -> None:
     long = (await api.run("chat", ask("word " * 5000))).error
     assert long is not None
     assert (long.code, long.retryable) == ("invalid_input", False)
+    assert long.message.startswith("INVALID_ARG: context_length_exceeded: messages: have ")
     assert "tokens; with the answer, 4096 are allowed: send fewer" in long.message
 
 
@@ -142,7 +143,7 @@ async def test_tokens_of_a_text_are_counted_and_limited(api: Api) -> None:
     assert error is not None
     assert (error.code, error.message) == (
         "invalid_input",
-        "INVALID_ARG: text: has 302 tokens, and 256 are allowed: send a shorter text",
+        "INVALID_ARG: context_length_exceeded: text: has 302 tokens, and 256 are allowed: send a shorter text",
     )
 
 

@@ -91,7 +91,8 @@ class _Reading:
 def _explain(error):
     if error.get("type") == TOO_LONG:
         count = error.get("n_prompt_tokens")
-        return InvalidRequest(f"messages: have {count} tokens; with the answer, {CONTEXT} are allowed: send fewer")
+        text = f"messages: have {count} tokens; with the answer, {CONTEXT} are allowed: send fewer"
+        return InvalidRequest(f"context_length_exceeded: {text}")  # Charonia knows this code of OpenAI's
     if error.get("code") == 400:
         return InvalidRequest(f"request: {error.get('message')}")
     return EngineError(json.dumps(error))

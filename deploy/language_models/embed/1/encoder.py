@@ -35,7 +35,8 @@ class Encoder:
             raise InvalidText(f"text: is not UTF-8 ({error.reason} at byte {error.start}): encode it") from None
         ids = self._tokenizer.encode(decoded).ids
         if len(ids) > MAX_TOKENS:
-            raise InvalidText(f"text: has {len(ids)} tokens, and {MAX_TOKENS} are allowed: send a shorter text")
+            text = f"text: has {len(ids)} tokens, and {MAX_TOKENS} are allowed: send a shorter text"
+            raise InvalidText(f"context_length_exceeded: {text}")  # Charonia knows this code of OpenAI's
         return ids
 
     def embed(self, texts):

@@ -14,6 +14,7 @@ from services.gateway.openai.batches.checks import CANCELED, EXPIRED, REASONS, L
 from services.gateway.openai.batches.endpoints import CALLS
 from services.gateway.openai.batches.schemas import LineError, LineResponse, OutputLine
 from services.gateway.openai.batches.store import LineRow
+from services.gateway.openai.calls.failures import refine
 from services.gateway.openai.calls.record import read_record
 from services.gateway.openai.ids import Prefix, encode
 from services.gateway.openai.kinds.pieces import Outputs
@@ -46,7 +47,7 @@ def write_failed(batch_id: UUID, row: LineRow, problem: Problem) -> bytes:
     return write_line(batch_id, row, LineResponse(status, request_id, msgspec.Raw(msgspec.json.encode(body))))
 
 
-def write_error(batch_id: UUID, row: LineRow) -> bytes | None:
+def write_error(batch_id: UUID, row: LineRow, endpoint: str) -> bytes | None:
     """Return the line of an item that did not succeed, or None if it has none, or not yet."""
     if row.problem is not None:
         return write_refused(batch_id, row, msgspec.json.decode(row.problem, type=LineProblem))
@@ -54,7 +55,8 @@ def write_error(batch_id: UUID, row: LineRow) -> bytes | None:
         return None
     if (code := OF_STATUS.get(row.job.status)) is not None:
         return write_line(batch_id, row, None, LineError(code, REASONS[code]))
-    return write_failed(batch_id, row, explain_failure(row.job, ids.encode(ids.Kind.JOB, row.job.id)))
+    problem = explain_failure(row.job, ids.encode(ids.Kind.JOB, row.job.id))
+    return write_failed(batch_id, row, refine(problem, endpoint))
 
 
 def write_refused(batch_id: UUID, row: LineRow, problem: LineProblem) -> bytes:

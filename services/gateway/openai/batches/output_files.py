@@ -39,14 +39,17 @@ class OutputLines:
         tenant_id: UUID,
         batch_id: UUID,
         *,
+        endpoint: str,
         errors: bool,
     ) -> None:
+        """`endpoint` is that of the batch."""
         self._store = store
         self._reader = reader
         self._workers = workers
         self._lease = lease
         self._tenant_id = tenant_id
         self._batch_id = batch_id
+        self._endpoint = endpoint
         self._errors = errors
         self._next = 0  # the index of the item that is measured next
         self._measured: list[tuple[int, int]] = []  # items with a line, and its bytes
@@ -82,7 +85,7 @@ class OutputLines:
     async def _write(self, row: LineRow) -> bytes | None:
         """Return the line of an item, or None if it has none in this file any more."""
         if self._errors:
-            return write_error(self._batch_id, row)
+            return write_error(self._batch_id, row, self._endpoint)
         if row.job is None or row.job.status is not Status.SUCCEEDED:
             return None
         if row.request is None or row.outputs is None:

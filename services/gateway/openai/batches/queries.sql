@@ -123,10 +123,11 @@ ORDER BY created_at, id
 LIMIT $4;
 
 -- name: find_batch_files
--- Returns whether a tenant's ($2) batch ($1) has outputs and errors.
+-- Returns whether a tenant's ($2) batch ($1) has outputs and errors, and its request.
 SELECT b.id, b.created_at,
   EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id AND j.status = 'succeeded') AS has_output,
   EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id AND j.status IN ('failed', 'canceled', 'expired'))
-    OR b.accepted < coalesce((SELECT max(i.index) + 1 FROM batch_items i WHERE i.batch_id = b.id), 0) AS has_errors
+    OR b.accepted < coalesce((SELECT max(i.index) + 1 FROM batch_items i WHERE i.batch_id = b.id), 0) AS has_errors,
+  b.request
 FROM batches b
 WHERE b.id = $1 AND b.tenant_id = $2 AND b.request IS NOT NULL;

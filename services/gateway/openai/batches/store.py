@@ -83,12 +83,13 @@ class LineRow(NamedTuple):
 
 
 class BatchFiles(NamedTuple):
-    """Which files a batch has."""
+    """Which files a batch has. `request` is its record, where one batch is asked for: see record.py."""
 
     id: UUID
     created_at: datetime
     has_output: bool
     has_errors: bool
+    request: bytes = b""
 
 
 class Moved(Exception):

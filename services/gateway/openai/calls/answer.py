@@ -1,5 +1,6 @@
 """Awaits the job of a request, and returns what its model has written."""
 
+from common import ids
 from common.jobs.job import Job
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.problems import Problem
@@ -7,11 +8,12 @@ from services.gateway.jobs.idempotency.keys import IDEMPOTENCY_KEY
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.store import FoundJob
 from services.gateway.open_inference.inference import Inference
+from services.gateway.openai.calls.failures import refine
 from services.gateway.openai.calls.outputs import OutputReader
 from services.gateway.openai.calls.submission import JOB_HEADER, Call, Caller
 from services.gateway.openai.calls.translation import Shown
 from services.gateway.openai.kinds.pieces import Outputs, Transcript, UnreadableOutput, read_piece
-from services.gateway.openai.problems import NO_RETRY, unreadable
+from services.gateway.openai.problems import NO_RETRY, erased, unreadable
 
 STILL_RUNNING = ("infer_timeout", "unavailable")  # codes of a wait that ends before its job
 
@@ -25,6 +27,8 @@ class Answers:
 
     async def read(self, request: Caller, found: FoundJob) -> list[Outputs]:
         """Return the outputs of a job that has succeeded, of each response. Raises Problem (410, 500, 503)."""
+        if found.erased:
+            raise erased(ids.encode(ids.Kind.JOB, found.row.id))
         found = await load_outputs(request, self.inference.store, found)
         lease = find_response_lease(request.scope)
         return await self.reader.read(found.row.tenant_id, found.outputs or b"[]", lease)
@@ -51,7 +55,10 @@ class Answers:
 
 def explain(problem: Problem, call: Call) -> Problem:
     """Return the problem with the headers of the call, and with what became of a job that nobody waits for any more."""
+    problem = refine(problem, call.endpoint)
     detail, headers = problem.detail, problem.headers | call.headers
+    if problem.code == "conflict" and call.is_kept:  # for as long as the key is known
+        detail = f"{detail}; to ask again, send the request with a new {IDEMPOTENCY_KEY}"
     if problem.code == "infer_timeout" and not call.is_kept:
         job = call.headers[JOB_HEADER]
         detail = (

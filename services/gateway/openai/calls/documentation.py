@@ -14,7 +14,7 @@ OWN = {
     HTTPStatus.NOT_FOUND: "There is no such model, or it does not speak OpenAI's API",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time, or the client left before the job ended",
     HTTPStatus.CONFLICT: "The job was canceled or has expired, or the first request with this key is under way",
-    HTTPStatus.GONE: "The job was deleted before its outputs were read",
+    HTTPStatus.GONE: "The job was deleted or erased before its outputs were read",
     HTTPStatus.UNPROCESSABLE_ENTITY: "The `Idempotency-Key` belongs to another request, or is invalid",
     HTTPStatus.INTERNAL_SERVER_ERROR: "The model failed, or Charonia",
     HTTPStatus.GATEWAY_TIMEOUT: "The job did not end in time; with an `Idempotency-Key` it continues",

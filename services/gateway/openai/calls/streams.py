@@ -24,12 +24,12 @@ from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.negotiation import EVENT_STREAM
 from services.gateway.http.problems import LATER, Problem
 from services.gateway.open_inference.inference import explain_failure, still_running
-from services.gateway.openai.calls.answer import Answers
+from services.gateway.openai.calls.answer import Answers, explain
 from services.gateway.openai.calls.restarts import Diverged, SentText
 from services.gateway.openai.calls.submission import Call, Caller
 from services.gateway.openai.calls.translation import Shown
 from services.gateway.openai.kinds.pieces import Outputs, Transcript, UnreadableOutput, read_piece
-from services.gateway.openai.problems import shape_error, unreadable
+from services.gateway.openai.problems import erased, shape_error, unreadable
 
 KEEP_ALIVE = b":\n"  # a comment; it reveals a client that disconnected
 DONE = b"data: [DONE]\n\n"
@@ -142,7 +142,9 @@ class Streams:
         if not (has_ended or found.row.status in TERMINAL):
             raise still_running(job_id, "the stream has ended before the job")
         if found.row.status is not Status.SUCCEEDED:
-            raise explain_failure(found.row, job_id)
+            raise explain(explain_failure(found.row, job_id), call)
+        if found.erased:
+            raise erased(job_id)
         texts = []
         if not progress.has_pieces:  # the model does not stream
             texts = [progress.take(outputs) for outputs in await self._answers.read(request, found)]

@@ -22,7 +22,7 @@ from services.gateway.jobs.parse import SubmitContext
 from services.gateway.jobs.submit import SubmittedJob, Submitter, jobs_submitted, replay
 from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import NeedsWorker, Reshow, Shown, Translate, Translated, rebuild
-from services.gateway.openai.problems import PREFIX
+from services.gateway.openai.problems import PREFIX, erased
 
 JOB_HEADER = "X-Charonia-Job"
 
@@ -34,6 +34,7 @@ log = Log("job")
 class Call(NamedTuple):
     """A request with its job. `is_kept`: it has an idempotency key, so its client may come back for the answer."""
 
+    endpoint: Endpoint
     row: Job
     shown: Shown
     is_kept: bool
@@ -78,7 +79,7 @@ class Submission:
         """Commit the job of a request, or find that of its idempotency key. The body is freed on return.
 
         `check` is called before anything is written. `more` are bytes that `translate` works on beside the body.
-        Raises what `check` raises, Problem (400, 403, 404, 408, 409, 413, 415, 422, 429, 503), and Unavailable.
+        Raises what `check` raises, Problem (400, 403, 404, 408, 409, 410, 413, 415, 422, 429, 503), and Unavailable.
         """
         body = await request.body()
         request_key = make_request_key(endpoint, key, body)
@@ -91,6 +92,8 @@ class Submission:
             check_same_request(first, request_key.fingerprint, is_batch=False)
             shown = await self.workers.work(len(body), reshow, body)
             job = await self.workers.work(len(body), rebuild, body, context)
+            if first.erased:
+                raise erased(ids.encode(ids.Kind.JOB, first.id))
             submitted = replay(first, job)
         else:
             job, shown = await self.translate(body, context, translate, more)
@@ -99,7 +102,7 @@ class Submission:
             submitted = await self._submitter.submit_job(job, find_lease(request.scope))
         forget_body(request)
         note(submitted)
-        return Call(submitted.row, shown, request_key is not None, submitted.replayed)
+        return Call(endpoint, submitted.row, shown, request_key is not None, submitted.replayed)
 
     async def translate(self, body: bytes, context: SubmitContext, translate: Translate, more: int = 0) -> Translated:
         """Return the valid job of a body. Raises Problem (400, 403, 404, 409, 422, 500), and Unavailable."""

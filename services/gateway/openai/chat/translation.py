@@ -12,7 +12,7 @@ from services.gateway.openai.calls.parameters import Stop, StreamOptions, list_s
 from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import NeedsWorker, Shown, Translated, build, check_abilities, read_model
 from services.gateway.openai.chat.schemas import ChatMessage, ChatRequest
-from services.gateway.openai.kinds.generation import Generation
+from services.gateway.openai.kinds.generation import OTHERS, Generation
 from services.gateway.openai.kinds.messages import IMAGES, list_taken
 from services.gateway.openai.problems import unsupported
 from services.gateway.openai.speakers import TEMPLATE, Speaker
@@ -20,28 +20,18 @@ from services.gateway.openai.templates.limits import limited
 from services.gateway.openai.templates.named import ROLES
 from services.gateway.openai.templates.rendering import render
 
-# Further parameters that only some models take, and those that none takes, with what to do.
-OTHERS = (
-    "response_format",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "logit_bias",
-    "logprobs",
-    "top_logprobs",
-    "reasoning_effort",
-    "verbosity",
-    "prediction",
-    "web_search_options",
-)
+# Parameters that no model takes, with what to do.
 NEVER = {
     "audio": "models answer in text only; leave it out",
     "moderation": "there is no moderation here; leave it out",
     "functions": "it is deprecated; use `tools`",
     "function_call": "it is deprecated; use `tool_choice`",
 }
+# What asks for nothing that every model does not do anyway: OpenAI's defaults, and lists of nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "response_format": ({"type": "text"},),
+    "tools": ([],),
+    "logit_bias": ({},),
     "tool_choice": ("none", "auto"),
     "parallel_tool_calls": (True, False),
     "logprobs": (False,),
@@ -135,7 +125,7 @@ def find_others(request: ChatRequest) -> Iterator[tuple[str, Any]]:
     """Yield the further parameters that have an effect."""
     for name in OTHERS:
         value = getattr(request, name)
-        is_neutral = value in (None, [], {}) or value in NEUTRAL.get(name, ())
+        is_neutral = value is None or value in NEUTRAL.get(name, ())
         if not is_neutral or (name in TOOL_FIELDS and value is not None and request.tools):
             yield name, value
 

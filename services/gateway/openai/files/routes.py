@@ -24,6 +24,7 @@ from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.problems import FieldError, Problem, conflict, invalid, not_found
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.openai.batches.output_files import OutputLines
+from services.gateway.openai.batches.record import read_record
 from services.gateway.openai.batches.routes import After
 from services.gateway.openai.batches.store import BatchFiles
 from services.gateway.openai.calls.documentation import ANY_CALL, NAMED, SUBMIT, document
@@ -146,6 +147,7 @@ async def download_openai_file(request: Caller, openai_file_id: str, services: S
         lease,
         tenant_id,
         batch.id,
+        endpoint=read_record(batch.request).endpoint,
         errors=prefix is Prefix.ERRORS,
     )
     first = await lines.read()  # now, while the response may still be an error

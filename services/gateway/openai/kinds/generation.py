@@ -10,6 +10,20 @@ from services.gateway.http.problems import FieldError
 from services.gateway.models.store import ModelVersion
 
 MAX_TOKENS = 4096  # of an answer, if neither the request nor the model's configuration says how many
+# Further parameters that only some models take.
+OTHERS = (
+    "response_format",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "reasoning_effort",
+    "verbosity",
+    "prediction",
+    "web_search_options",
+)
 # What every model takes of a further parameter, as an error says it. Of the others, it is nothing.
 TAKEN_BY_ALL = {
     "response_format": '{"type": "text"}',
@@ -52,6 +66,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in values.items() if value is not None}
 
 
+GIVEN = tuple(name for name in Generation.__struct_fields__ if name != "others")
 Inputs: TypeAlias = dict[str, Any]  # as a submitted job has them
 
 

@@ -8,6 +8,8 @@ import msgspec
 from common.job_states import Status
 from common.jobs.job import Job
 from services.gateway.open_inference.inference import STATUS_BY_ERROR
+from services.gateway.openai.calls.failures import REFUSED, read_refusal
+from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import SHOWN_TIERS
 from services.gateway.openai.ids import Prefix, encode
 from services.gateway.openai.kinds.pieces import TokenUsage, Transcript
@@ -113,4 +115,6 @@ def explain(row: Job) -> ResponseFailure:
     code = row.error_code or row.status
     refused = STATUS_BY_ERROR.get(code) is HTTPStatus.BAD_REQUEST
     message = row.error_message or f"the job is {row.status}"
+    if code in REFUSED:
+        message = read_refusal(Endpoint.RESPONSES, message).text
     return ResponseFailure("invalid_prompt" if refused else "server_error", message, code)

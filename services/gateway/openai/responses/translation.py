@@ -8,6 +8,7 @@ import msgspec
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, escape
 from services.gateway.jobs.parse import SubmitContext
+from services.gateway.openai.calls.failures import OF_RESPONSES
 from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import Translated, build, read_model
 from services.gateway.openai.chat.schemas import ChatMessage
@@ -37,12 +38,6 @@ NEVER = {
 EXPECTED = {
     "tool_choice": ("none", "auto"),
     "truncation": ("disabled",),
-}
-# Where a response has what chat completions call otherwise.
-POINTERS = {
-    "/reasoning_effort": "/reasoning/effort",
-    "/response_format": "/text/format",
-    "/verbosity": "/text/verbosity",
 }
 
 
@@ -144,7 +139,7 @@ def to_response_format(form: Any) -> Any:
 
 def rename(errors: Sequence[FieldError]) -> Iterator[FieldError]:
     for each in errors:
-        yield FieldError(POINTERS.get(each.pointer, each.pointer), each.detail)
+        yield FieldError(OF_RESPONSES.get(each.pointer.removeprefix("/"), each.pointer), each.detail)
 
 
 def find_errors(request: ResponseRequest) -> Iterator[FieldError]:

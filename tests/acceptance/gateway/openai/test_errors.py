@@ -71,8 +71,17 @@ async def test_a_wrong_parameter_is_a_bad_request(client: Any, more: dict[str, o
 
 async def test_what_a_model_refuses_is_a_bad_request(client: Any) -> None:
     refused = [{"role": "user", "content": "$refuse"}]
-    with pytest.raises(openai.BadRequestError, match="refused"):
+    with pytest.raises(openai.BadRequestError) as raised:
         await client.chat.completions.create(model="whole_messages_model", messages=refused)
+    error = raised.value.response.json()["error"]
+    assert (error["code"], error["param"], error["message"]) == ("invalid_input", "messages", "messages: refused")
+    stream = await client.chat.completions.create(model="whole_messages_model", messages=refused, stream=True)
+    with pytest.raises(openai.APIError, match=r"^messages: refused$"):
+        await anext(aiter(stream))
+    too_long = [{"role": "user", "content": "$too_long"}]
+    with pytest.raises(openai.BadRequestError, match="messages: has too many tokens") as raised:
+        await client.chat.completions.create(model="whole_messages_model", messages=too_long)
+    assert (raised.value.code, raised.value.param) == ("context_length_exceeded", "messages")
     with pytest.raises(openai.BadRequestError, match="it is not polite"):
         await client.chat.completions.create(model="custom_template_model", messages=refused)
 
@@ -151,3 +160,39 @@ async def test_a_prompt_of_ten_megabytes_is_answered(client: Any) -> None:
     with pytest.raises(openai.APIStatusError) as raised:
         await client.chat.completions.create(model="vllm_model", messages=[{"role": "user", "content": content * 2}])
     assert (raised.value.status_code, raised.value.code) == (413, "body_too_large")
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "/chat/completions": {"model": "vllm_model", "messages": HELLO},
+    "/completions": {"model": "vllm_model", "prompt": "hello"},
+    "/embeddings": {"model": "embeddings_model", "input": "hello"},
+    "/responses": {"model": "vllm_model", "input": "hello"},
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_key_of_an_erased_job_gets_no_empty_answer(api: Api, base_url: str, path: str) -> None:
+    for more in ({}, *([{"stream": True}] if path != "/embeddings" else [])):
+        headers = {"Authorization": "Bearer ch_dev", "Idempotency-Key": f"erased-{path[1:]}-{len(more)}"}
+        async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=30) as http:
+            first = await http.post(path, json=CALLS[path] | more)
+            job = first.headers["x-charonia-job"]
+            await api.wait(job)
+            assert (await api.http.delete(f"/v1/jobs/{job}")).is_success
+            again = await http.post(path, json=CALLS[path] | more)
+        error = again.json()["error"]
+        assert (again.status_code, error["code"], again.headers["x-should-retry"]) == (410, "erased", "false")
+        assert error["message"].startswith(
+            f"the answer was erased with {job}; to ask again, send the request with a new"
+        )
+
+
+async def test_a_key_of_a_canceled_job_says_to_use_another(client: Any, api: Api) -> None:
+    key = {"Idempotency-Key": "canceled"}
+    asked = {"model": "messages_model", "messages": SLOW, "extra_headers": key}
+    stream = await client.chat.completions.create(**asked, stream=True)
+    job = "job_" + (await anext(aiter(stream))).id.removeprefix("chatcmpl_")
+    await api.http.post(f"/v1/jobs/{job}/cancel")
+    with pytest.raises(openai.APIError, match="is canceled; to ask again, send the request with a new Idempotency-Key"):
+        async for _ in stream:
+            pass

@@ -25,7 +25,7 @@ def row(job: Job | None = None, problem: LineProblem | None = None) -> LineRow:
 
 
 def write(job: Job | None = None, problem: LineProblem | None = None) -> dict[str, Any]:
-    line = write_error(BATCH, row(job, problem))
+    line = write_error(BATCH, row(job, problem), Endpoint.CHAT)
     assert line is not None
     found: dict[str, Any] = json.loads(line)
     assert (found["id"], found["custom_id"]) == (f"batch_req_{LETTERS}_7", "a")
@@ -73,9 +73,15 @@ def test_a_failed_job_has_the_error_of_the_call() -> None:
     assert line["response"]["request_id"] == ids.encode(ids.Kind.JOB, job.id)
 
 
+def test_what_a_model_refuses_names_the_parameter() -> None:
+    refusal = {"error_code": "invalid_input", "error_message": "INVALID_ARG: stop: no", "error_retryable": False}
+    error = write(ended_job(Status.FAILED, **refusal))["response"]["body"]["error"]
+    assert (error["param"], error["message"]) == ("stop", "stop: no")
+
+
 @pytest.mark.parametrize("job", [None, ended_job(), ended_job(Status.QUEUED), ended_job(Status.CANCELING)])
 def test_other_jobs_have_no_line_there(job: Job | None) -> None:
-    assert write_error(BATCH, row(job)) is None
+    assert write_error(BATCH, row(job), Endpoint.CHAT) is None
 
 
 def test_an_erased_job_says_so() -> None:

@@ -68,7 +68,7 @@ class FakeStore(RequestStore):
 def open_lines(store: FakeStore, *, errors: bool = False, budget: int = BUDGET) -> tuple[OutputLines, ResponseLease]:
     lease = ResponseLease(ResponseBudget(budget))
     reader = OutputReader(cast(Any, None))
-    return OutputLines(store, reader, FakeWorkers(), lease, TENANT, BATCH, errors=errors), lease
+    return OutputLines(store, reader, FakeWorkers(), lease, TENANT, BATCH, endpoint=Endpoint.CHAT, errors=errors), lease
 
 
 async def recheck() -> None: ...

@@ -12,7 +12,8 @@ from services.gateway.http.problems import Problem
 from services.gateway.jobs.parse import SubmitContext
 from services.gateway.openai.calls.translation import NeedsWorker
 from services.gateway.openai.chat.schemas import ChatRequest
-from services.gateway.openai.chat.translation import NEVER, OTHERS, reshow, translate
+from services.gateway.openai.chat.translation import NEVER, reshow, translate
+from services.gateway.openai.kinds.generation import OTHERS
 from services.gateway.openai.problems import shape_error
 from tests.unit.gateway.openai.speaking import VLLM, make_context, read_inputs, run
 from tests.unit.gateway.parsing import TRACEPARENT
@@ -111,6 +112,11 @@ def test_a_further_parameter_is_refused_by_name(model: str, name: str) -> None:
     needs_tools = name == "parallel_tool_calls"
     found = refuse(ask(model, **{name: values[name]}, **({"tools": [TOOL]} if needs_tools else {})))
     assert found == (400, "unsupported_parameter", "tools" if needs_tools else name)
+
+
+@pytest.mark.parametrize("name", ["response_format", "tool_choice", "prediction", "web_search_options"])
+def test_an_empty_object_is_not_ignored(name: str) -> None:
+    assert refuse(ask("llm", **{name: {}})) == (400, "unsupported_parameter", name)
 
 
 def test_the_error_of_a_further_parameter_says_what_is_allowed() -> None:

@@ -77,8 +77,9 @@ def test_a_failed_response_says_why() -> None:
     failed = change(status=Status.FAILED, error_code="inference_failed", error_message="the engine died")
     error = {"code": "server_error", "message": "the engine died", "type": "inference_failed"}
     assert (show(failed)["error"], show(failed)["output"]) == (error, [])
-    refused = change(status=Status.FAILED, error_code="inference_refused", error_message="no")
-    assert show(refused)["error"]["code"] == "invalid_prompt"
+    refused = change(status=Status.FAILED, error_code="inference_refused", error_message="UNSUPPORTED: no")
+    error = {"code": "invalid_prompt", "message": "no", "type": "inference_refused"}
+    assert show(refused)["error"] == error
     expired = show(change(status=Status.EXPIRED))
     assert (expired["error"]["type"], expired["error"]["message"]) == ("expired", "the job is expired")
 

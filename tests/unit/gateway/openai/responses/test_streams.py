@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Litestar's parameters
     from services.gateway.events.history import Event
     from services.gateway.jobs.store import FoundJob
+    from services.gateway.openai.calls.record import Endpoint
     from services.gateway.openai.calls.submission import Call, Caller
     from services.gateway.openai.dependencies import OpenAIServices
     from services.gateway.openai.responses.streams import ResponseStream
@@ -164,7 +165,7 @@ async def test_a_response_that_is_deleted_meanwhile_is_gone() -> None:
 @pytest.mark.parametrize("is_read_to_its_end", [False, True])
 async def test_only_a_client_that_leaves_cancels(is_read_to_its_end: bool) -> None:
     world = World(HISTORY, texts=["one two th", "ree"])
-    call = Call(ROW, show(ECHO), is_kept=False, replayed=False)
+    call = Call(Endpoint.RESPONSES, ROW, show(ECHO), is_kept=False, replayed=False)
     sending = cast(Any, world.make().send(call))
     async for frame in sending:
         if not is_read_to_its_end and b"delta" in frame:
@@ -176,7 +177,7 @@ async def test_only_a_client_that_leaves_cancels(is_read_to_its_end: bool) -> No
 @pytest.mark.parametrize("is_stored", [True, False])
 async def test_a_stream_that_cannot_go_on_cancels_only_what_nobody_can_get(is_stored: bool) -> None:
     world, echo = World(HISTORY[:4], Status.PROCESSING), Echo(model="echo", stream=True, store=is_stored)
-    call = Call(ROW, show(echo), is_kept=False, replayed=False)
+    call = Call(Endpoint.RESPONSES, ROW, show(echo), is_kept=False, replayed=False)
     frames = [frame async for frame in world.make(echo).send(call)]
     assert b'"code":"unavailable"' in frames[-1]
     assert world.canceled == ([] if is_stored else [call])
