@@ -100,6 +100,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     request: Object | msgspec.UnsetType = msgspec.UNSET
     """The call that the job was translated from: its `endpoint`, and its `body` as it came.
 
+    `store` is false if the call is a response that is not stored.
     Absent for a job that came as a job, once it is erased, and where it is not read, as `webhook_status`.
     """
     request_omitted: Literal["too_large"] | msgspec.UnsetType = msgspec.UNSET

@@ -124,9 +124,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Return OpenAI's name for an event, or NULL: OpenAI has none. Only responses and batches that came to OpenAI's API have
--- events. The job of a response remembers a request that begins so: services/gateway/openai/calls/record.py. Lines of a
--- batch have no events. The state of a response is as services/gateway/openai/responses/rendering.py has it, and that of a
--- batch as batches/view.py beside it.
+-- events. The job of a response remembers a request that begins so: services/gateway/openai/calls/record.py. One that is not
+-- stored begins otherwise, and has no event, because nobody can get it by its id. Lines of a batch have no events. The state
+-- of a response is as services/gateway/openai/responses/rendering.py has it, and that of a batch as batches/view.py beside it.
 CREATE OR REPLACE FUNCTION openai_event_type(type text, job uuid, body bytea) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -153,7 +153,7 @@ BEGIN
     FROM jobs j
     WHERE j.id = job AND j.generation > 0 AND j.batch_id IS NULL
       AND type IN ('job.succeeded', 'job.failed', 'job.canceled', 'job.expired')
-      AND substring(j.request FROM 1 FOR 28) = '{"endpoint":"/v1/responses",'::bytea
+      AND substring(j.request FROM 1 FOR 35) = '{"endpoint":"/v1/responses","body":'::bytea
   );
 END
 $$;

@@ -9,7 +9,7 @@ from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, escape
 from services.gateway.jobs.parse import SubmitContext
 from services.gateway.openai.calls.failures import OF_RESPONSES
-from services.gateway.openai.calls.record import Endpoint
+from services.gateway.openai.calls.record import Endpoint, write_record
 from services.gateway.openai.calls.translation import Translated, build, read_model
 from services.gateway.openai.chat.schemas import ChatMessage
 from services.gateway.openai.chat.translation import make_prompt
@@ -79,7 +79,8 @@ def translate(body: bytes, context: SubmitContext, in_worker: bool, turns: Seque
         Endpoint.RESPONSES, body, context, speaker, inputs, tier=request.service_tier, metadata=request.metadata
     )
     if request.store is False:
-        job = msgspec.structs.replace(job, retain=UNSTORED_SECONDS)
+        record = write_record(Endpoint.RESPONSES, body, store=False)
+        job = msgspec.structs.replace(job, retain=UNSTORED_SECONDS, request=record)
     return Translated(job, show(msgspec.convert(request, Echo, from_attributes=True)))
 
 

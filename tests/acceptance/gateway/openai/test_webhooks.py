@@ -66,6 +66,7 @@ async def test_each_end_of_a_response_is_told(client: Any, subscription: Subscri
     canceled = await ask(client, "vllm_model", SLOW)
     await client.responses.cancel(canceled)
     await client.chat.completions.create(model="messages_model", messages=[{"role": "user", "content": "hi"}])
+    await client.responses.create(model="messages_model", input="hi", store=False)  # nobody could get it
     await subscription.wait_for(
         ("response.completed", completed),
         *(("response.incomplete", each) for each in cut),

@@ -116,10 +116,11 @@ async def test_a_subscription_gets_the_events_that_it_names(
     [
         {},
         {"request": write_record(Endpoint.CHAT, b"{}")},
+        {"request": write_record(Endpoint.RESPONSES, b'{"store": false}', store=False)},
         RESPONSE | {"batch_id": UUID(int=1)},
         RESPONSE | {"model": "small"},
     ],
-    ids=["job", "chat", "line of a batch", "another model"],
+    ids=["job", "chat", "not stored", "line of a batch", "another model"],
 )
 async def test_what_openai_has_no_event_for_is_not_sent(
     database: Database, tenant: UUID, changes: dict[str, Any]

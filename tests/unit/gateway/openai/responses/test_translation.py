@@ -134,7 +134,9 @@ def test_the_job_remembers_the_request_and_its_options() -> None:
 
 
 def test_a_response_that_is_not_stored_is_kept_for_its_answer_only() -> None:
-    assert run(translate, ask(store=False)).job.retain == UNSTORED_SECONDS
+    job = run(translate, ask(store=False)).job
+    assert job.retain == UNSTORED_SECONDS
+    assert (job.request or b"").startswith(b'{"endpoint":"/v1/responses","store":false,"body":{')
 
 
 @pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(ResponseRequest)])
