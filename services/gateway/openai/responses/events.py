@@ -23,6 +23,11 @@ class EventWriter:
         self._number = 0
         self._has_text = False
 
+    @property
+    def last(self) -> int:
+        """The number of the last event so far; -1 before the first."""
+        return self._number - 1
+
     def _write(self, kind: str, **fields: Any) -> list[bytes]:
         number = self._number
         self._number += 1
@@ -67,7 +72,7 @@ class EventWriter:
         """Return the event of a stream that cannot go on. Its number is that of the event before, to go on after it."""
         what = error.error
         fields = {"code": what.code, "message": what.message, "param": what.param}
-        return frame("error", {"type": "error", "sequence_number": max(self._number - 1, self._after), **fields})
+        return frame("error", {"type": "error", "sequence_number": max(self.last, self._after), **fields})
 
 
 def frame(kind: str, body: dict[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from services.gateway.events.routes import until_revoked
 from services.gateway.events.store import START
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.negotiation import EVENT_STREAM
-from services.gateway.http.problems import LATER, Problem
+from services.gateway.http.problems import LATER, FieldError, Problem, invalid
 from services.gateway.openai.calls.answer import join
 from services.gateway.openai.calls.streams import HEADERS, KEEP_ALIVE, Progress, unavailable
 from services.gateway.openai.calls.submission import Call, Caller
@@ -54,6 +54,7 @@ class ResponseStream:
         self._caller = caller
         self._row = row
         self._echo = echo
+        self._after = after
         self._progress = Progress(show(echo))
         self._writer = EventWriter(encode(Prefix.MESSAGE, row.id), after)
 
@@ -82,7 +83,10 @@ class ResponseStream:
                 self._services.streams.cancel_soon(cancels)
 
     async def _follow(self) -> AsyncGenerator[bytes, None]:
-        """Yield the events of the job's history. Raises Problem if it cannot be read to the end of the job."""
+        """Yield the events of the job's history.
+
+        Raises Problem if it cannot be read to the end of the job, or ends before the number that a client has sent.
+        """
         for event in self._begin():
             yield event
         lease, has_started = find_response_lease(self._caller.scope), False
@@ -101,6 +105,9 @@ class ResponseStream:
                         yield event
         for event in await self._end():
             yield event
+        if self._after > (last := self._writer.last):
+            text = f"is {self._after}, and the last event of this response has the number {last}; send the last you got"
+            raise invalid(FieldError("starting_after", text))
 
     def _view(self, status: Status) -> OpenAIResponse:
         """Return the response as it was before its end."""

@@ -70,9 +70,13 @@ async def test_a_stream_is_resumed_after_a_cut_in_the_middle(client: Any, api: A
         "response.content_part.added",
     ]
     assert seen[-1].response.output_text == SLOW
-    assert [
-        event async for event in await client.responses.retrieve(response_id, stream=True, starting_after=999)
-    ] == []
+    last = whole[-1].sequence_number
+    nothing = await client.responses.retrieve(response_id, stream=True, starting_after=last)
+    assert [event async for event in nothing] == []
+    beyond = await client.responses.retrieve(response_id, stream=True, starting_after=999)
+    (error,) = [event async for event in beyond]
+    assert (error.type, error.code, error.param) == ("error", "invalid_value", "starting_after")
+    assert f"has the number {last};" in error.message
 
 
 async def test_the_helper_of_the_client_resumes_too(client: Any) -> None:

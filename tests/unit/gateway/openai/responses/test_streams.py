@@ -120,6 +120,15 @@ async def test_every_reader_gets_the_same_numbers() -> None:
         assert await world.read(after=after) == whole[after + 1 :]
 
 
+async def test_a_number_after_the_last_is_an_error_that_says_the_last() -> None:
+    world = World(HISTORY, texts=["one two th", "ree"])
+    last = (await world.read())[-1]["sequence_number"]
+    assert await world.read(after=last) == []
+    (error,) = await world.read(after=last + 1)
+    assert (error["type"], error["code"], error["param"]) == ("error", "invalid_value", "starting_after")
+    assert f"is {last + 1}, and the last event of this response has the number {last}" in error["message"]
+
+
 async def test_one_in_the_background_is_queued_first() -> None:
     events = await World(HISTORY, texts=["one two th", "ree"]).read(Echo(model="echo", background=True))
     shown = [(event["type"], event["response"]["status"]) for event in events[:3]]
