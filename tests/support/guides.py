@@ -33,6 +33,8 @@ def make_environment(stack: Stack, home: Path, key: str = DEVELOPMENT_KEY) -> di
     return {
         "CHARONIA_URL": stack.url,
         "CHARONIA_KEY": key,
+        "OPENAI_BASE_URL": f"{stack.url}/openai/v1",
+        "OPENAI_API_KEY": key,
         "PYTHONPATH": str(ROOT / "client"),
         "HOME": str(home),
         "PATH": os.environ["PATH"],

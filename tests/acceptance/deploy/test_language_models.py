@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 import openai
 import pytest
 from charonia import Charonia
+from standardwebhooks import Webhook
 
 from deploy.local.demo import language as demo
 from deploy.local.demo.inbox import Inbox
@@ -30,6 +32,11 @@ CLIENT_GUIDE = ROOT / "docs" / "how-to" / "openai-client.md"
 RECEIVER = "class Receiver"  # the example that serves until it is stopped
 QUESTION = "Name the capital of France."
 ENDLESS = ask("Count from 1 to 10000, one number a line.", max_tokens=4000, temperature=0)
+# The end of a response that was deleted before its webhook came.
+DELETED = (
+    b'{"object": "event", "id": "evt_1", "type": "response.completed", "created_at": 1, '
+    b'"data": {"id": "resp_01m8hscxvvfz4vjz9xty5ajyby"}}'
+)
 SENTENCES = ["A cat sits on the mat.", "A kitten rests on a rug.", "The stock market fell today."]
 
 
@@ -164,6 +171,14 @@ def test_the_examples_of_the_guide_for_openais_client_work(language: Stack, tmp_
     assert "job_" in printed
 
 
+def sign(body: bytes, secret: str) -> tuple[bytes, dict[str, str]]:
+    """Return a webhook with its headers, as a notifier sends it."""
+    at = datetime.now(UTC)
+    signature = Webhook(secret).sign("dlv_1", at, body.decode())
+    stamp = str(int(at.timestamp()))
+    return body, {"webhook-id": "dlv_1", "webhook-timestamp": stamp, "webhook-signature": signature}
+
+
 @pytest.fixture
 def webhook_client(language: Stack) -> Iterator[Charonia]:
     with Charonia(language.url, DEVELOPMENT_KEY) as client:
@@ -171,8 +186,10 @@ def webhook_client(language: Stack) -> Iterator[Charonia]:
 
 
 def test_the_receiver_of_the_guide_reads_a_webhook(
-    language: Stack, webhook_client: Charonia, capsys: pytest.CaptureFixture[str]
+    language: Stack, webhook_client: Charonia, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{language.url}/openai/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", DEVELOPMENT_KEY)
     (block,) = (use(language, block) for block in read_blocks(CLIENT_GUIDE, "python") if RECEIVER in block)
     (port,) = free_ports(1)
     webhook = webhook_client.webhooks.create(f"http://{HOST}:{port}/hook", format="openai")
@@ -180,11 +197,12 @@ def test_the_receiver_of_the_guide_reads_a_webhook(
     names: dict[str, Any] = {"__name__": "example"}
     exec(block.replace("whsec_…", webhook.secret), names)  # noqa: S102 -- our own documentation
     with HTTPServer((HOST, port), names["Receiver"]) as server:
-        forged: Future[httpx.Response]
-        with ThreadPoolExecutor(1) as pool:
-            forged = pool.submit(httpx.post, webhook.url, content=b"{}", trust_env=False)
-            server.handle_request()
-        assert forged.result().status_code == 401
+        answers: list[Future[httpx.Response]] = []
+        for content, headers in ((b"{}", {}), sign(DELETED, webhook.secret)):
+            with ThreadPoolExecutor(1) as pool:
+                answers.append(pool.submit(httpx.post, webhook.url, content=content, headers=headers, trust_env=False))
+                server.handle_request()
+        assert [each.result().status_code for each in answers] == [401, 204]
         names["client"].responses.create(model="chat", input=QUESTION, background=True, temperature=0)
         server.timeout = 60
         server.handle_request()
