@@ -14,6 +14,7 @@ from tests.support.openai_batches import CHAT, EMBEDDINGS, chat, create, read, r
 from tests.support.stacks.key_command import make_key
 from tests.support.waiting import eventually
 
+RESPONSES = "/v1/responses"
 LINES = 1000
 SLOW = "$slow" + " word" * 100  # 10 s
 BAD: list[dict[str, Any] | bytes] = [
@@ -74,6 +75,13 @@ def find_error(line: dict[str, Any]) -> tuple[int, str, str | None]:
     response = line["response"]
     error = response["body"]["error"]
     return response["status_code"], error["code"], error["param"]
+
+
+async def test_what_a_model_refuses_names_the_parameter_of_the_line(client: Any) -> None:
+    refused = chat("a", "", url=RESPONSES, body={"model": "whole_messages_model", "input": "$too_long"})
+    batch = await wait_for_end(client, (await create(client, write([refused]), RESPONSES)).id)
+    (line,) = await read(client, batch.error_file_id)
+    assert find_error(line) == (400, "context_length_exceeded", "input")
 
 
 async def test_a_line_is_a_job_with_its_request(tenant: Any, client: Any, api: Api) -> None:
