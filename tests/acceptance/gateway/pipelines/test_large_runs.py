@@ -58,10 +58,9 @@ async def list_live(api: Api, run: str) -> Sequence[Job]:
 
 
 SLOTS = 16  # rows that run at once
-ROW_MS = 20
+ROW_MS = 400  # so that few rows start while a machine without free cores looks for whose turn it is
 PROBES = 5  # jobs, one after the other, all while the run lasts
-# Rows that start before a probe does, on average: a machine without free cores looks late for whose turn it is. By
-# order of submission it would be almost WINDOW.
+# Rows that start before a probe does, on average. By order of submission it would be almost WINDOW.
 MOST_BEFORE = WINDOW // 2
 
 
