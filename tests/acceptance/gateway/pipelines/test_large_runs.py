@@ -60,8 +60,7 @@ async def list_live(api: Api, run: str) -> Sequence[Job]:
 SLOTS = 16  # rows that run at once
 ROW_MS = 400  # so that few rows start while a machine without free cores looks for whose turn it is
 PROBES = 5  # jobs, one after the other, all while the run lasts
-# Rows that start before a probe does, on average. By order of submission it would be almost WINDOW.
-MOST_BEFORE = WINDOW // 2
+MOST_BEFORE = 3 * SLOTS  # rows that start before a probe does; by order of submission it would be almost WINDOW
 
 
 async def test_a_large_run_takes_turns_and_ends_at_once_if_canceled(api: Api, other_tenant: Api) -> None:
@@ -84,7 +83,7 @@ async def test_a_large_run_takes_turns_and_ends_at_once_if_canceled(api: Api, ot
     starts = [row.started_at for row in rows if row.started_at is not None]
     assert {(probe.status, probe.started_at is not None) for probe in probes} == {("succeeded", True)}
     before = [count_between(starts, probe.created_at, probe.started_at) for probe in probes]
-    assert sum(before) <= PROBES * MOST_BEFORE, before
+    assert max(before) <= MOST_BEFORE, before
 
 
 def count_between(times: Sequence[datetime], begin: datetime, end: datetime | None) -> int:
