@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from common.security.ssrf import AddressPolicy
+from services.gateway.events import waiters as waiters_module
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from services.gateway.jobs.inputs.files import InputFiles
@@ -39,7 +40,9 @@ def presence(publisher: RecordedPublisher, clock: Clock) -> WaiterPresence:
 
 
 @pytest.fixture
-def waiters(store: FakeStore, presence: WaiterPresence) -> Iterator[Waiters]:
+def waiters(store: FakeStore, presence: WaiterPresence, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiters]:
+    """Waiters that look at a job when told to: by a message, or by a poll. Rechecks have tests of their own."""
+    monkeypatch.setattr(waiters_module, "RECHECK_SECONDS", ())
     waiters = Waiters(store, presence, lambda: True)
     yield waiters
     waiters.close()

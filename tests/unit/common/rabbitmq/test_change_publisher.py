@@ -11,6 +11,7 @@ from common.rabbitmq import change_publisher as module
 from common.rabbitmq import messages, topology
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import JobsChanged
+from tests.unit.clock import LATE
 from tests.unit.fake_publisher import FakePublisher
 
 
@@ -46,7 +47,7 @@ def changes(publisher: SlowPublisher) -> ChangePublisher:
 async def finish(changes: ChangePublisher, publisher: SlowPublisher) -> None:
     publisher.free.set()
     assert changes._publishing is not None
-    await asyncio.wait_for(changes._publishing, 5)
+    await asyncio.wait_for(changes._publishing, LATE)
 
 
 async def test_the_next_message_gathers_jobs_while_one_is_on_its_way(

@@ -10,6 +10,7 @@ from common.rabbitmq.channel_pool import CHANNELS, SPARE_CHANNELS, ChannelPool
 from common.rabbitmq.messages import Message
 from common.rabbitmq.shared_channel import SharedChannel
 from common.rabbitmq.subscription import Subscription
+from tests.unit.clock import LATE
 
 
 class Callbacks(set[object]):
@@ -83,5 +84,5 @@ async def test_queues_are_probed_in_turns(pool: ChannelPool) -> None:
 
 async def test_nobody_waits_for_a_lost_connection(pool: ChannelPool) -> None:
     pool.add(subscription("a"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LATE):
         await pool.wait_until_tried(60)

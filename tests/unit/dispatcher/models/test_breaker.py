@@ -7,7 +7,7 @@ import pytest
 
 from common import ids
 from services.dispatcher.models.breaker import FIRST_SECONDS, MAX_SECONDS, PROBE_SECONDS, Breaker
-from tests.unit.clock import Clock
+from tests.unit.clock import LATE, Clock
 
 JOBS = [ids.new() for _ in range(3)]
 
@@ -76,7 +76,7 @@ async def test_a_long_probe_does_not_keep_the_jobs_of_others_waiting_for_its_end
     breaker.start()
     assert not breaker.may_start
     clock.now += PROBE_SECONDS
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LATE):
         await breaker.wait()
     assert breaker.start()
     assert not breaker.may_start
@@ -92,12 +92,12 @@ def test_a_probe_without_a_job_delays_no_other(breaker: Breaker, clock: Clock) -
 
 
 async def test_an_answer_lets_all_waiters_start() -> None:
-    breaker = Breaker("work")
+    breaker = Breaker("work", Clock())  # no probe is ever due
     breaker.note_crash()
     waiting = [asyncio.create_task(breaker.wait()) for _ in range(3)]
     await asyncio.sleep(0)
     breaker.note_answer()
-    await asyncio.wait_for(asyncio.gather(*waiting), FIRST_SECONDS / 2)
+    await asyncio.wait_for(asyncio.gather(*waiting), LATE)
 
 
 async def test_a_waiter_starts_once_a_probe_is_due() -> None:
@@ -110,4 +110,4 @@ async def test_a_waiter_starts_once_a_probe_is_due() -> None:
     await asyncio.sleep(0)
     breaker.end_probe()
     clock.now += 2 * FIRST_SECONDS
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, LATE)

@@ -11,6 +11,7 @@ from services.dispatcher.results.result_writer import save_with_retry
 from services.dispatcher.results.store import Step
 from services.dispatcher.results.stream_recorder import StreamRecorder
 from services.dispatcher.triton.tensors import Rendered
+from tests.unit.clock import LATE
 from tests.unit.dispatcher.jobs import claimed
 
 JOB = claimed()
@@ -94,7 +95,7 @@ async def test_a_cancelled_attempt_drops_unwritten_responses() -> None:
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, LATE)
     assert writer.taken == []
 
 
@@ -122,7 +123,7 @@ async def test_a_response_that_cannot_be_written_fails_the_attempt() -> None:
             await stream.add(Rendered(b"1"))
 
     with pytest.raises(ValueError, match="refused"):
-        await asyncio.wait_for(attempt(), 5)
+        await asyncio.wait_for(attempt(), LATE)
 
 
 async def test_a_model_does_not_wait_for_a_writer_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +138,7 @@ async def test_a_model_does_not_wait_for_a_writer_that_has_failed(monkeypatch: p
                 added += 1
 
     with pytest.raises(ValueError, match="refused"):
-        await asyncio.wait_for(attempt(), 5)
+        await asyncio.wait_for(attempt(), LATE)
     assert added < 10
 
 
@@ -148,4 +149,4 @@ async def test_the_error_of_an_attempt_wins_over_that_of_its_writer() -> None:
             raise LookupError("broken")
 
     with pytest.raises(LookupError, match="broken"):
-        await asyncio.wait_for(attempt(), 5)
+        await asyncio.wait_for(attempt(), LATE)

@@ -22,6 +22,7 @@ from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.request import InferenceRequest, build_request
 from services.dispatcher.triton.responses import InferenceResult
 from services.dispatcher.triton.tensors import Rendered
+from tests.unit.clock import LATE
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
 MAX_OUTPUTS = 1000  # bytes
@@ -206,7 +207,7 @@ async def test_a_timeout_after_a_long_read_is_not_the_models(spent: float, stall
     triton.hangs, triton.stalled = True, stalled
     request = msgspec.structs.replace(make_request(X), timeout=0.1, message=b"", spent=0.1 * spent)
     with pytest.raises(InferenceError) as caught:
-        await asyncio.wait_for(infer(triton, request, model(decoupled=False)), 5)
+        await asyncio.wait_for(infer(triton, request, model(decoupled=False)), LATE)
     assert (caught.value.failure.code, caught.value.outage) == (code, stalled)
 
 
@@ -219,7 +220,7 @@ async def test_an_attempt_ends_soon_after_its_model_stalled(monkeypatch: pytest.
         triton.quarantine.add("echo")
 
     with pytest.raises(InferenceError) as caught:
-        await asyncio.wait_for(run(triton, model(decoupled=True), on_response), 5)
+        await asyncio.wait_for(run(triton, model(decoupled=True), on_response), LATE)
     assert (caught.value.failure.code, caught.value.outage, caught.value.refused) == ("model_crashed", True, False)
 
 
@@ -246,7 +247,7 @@ async def test_the_timeout_counts_again_after_a_wait() -> None:
 
     request = msgspec.structs.replace(make_request(X), timeout=0.1)
     with pytest.raises(InferenceError) as caught:
-        await asyncio.wait_for(infer(triton, request, model(decoupled=True), on_response), 5)
+        await asyncio.wait_for(infer(triton, request, model(decoupled=True), on_response), LATE)
     assert caught.value.failure.code == "timeout"
 
 
@@ -259,5 +260,5 @@ async def test_a_stall_interrupts_a_wait_for_the_store(monkeypatch: pytest.Monke
         await asyncio.Event().wait()
 
     with pytest.raises(InferenceError) as caught:
-        await asyncio.wait_for(run(triton, model(decoupled=True), on_response), 5)
+        await asyncio.wait_for(run(triton, model(decoupled=True), on_response), LATE)
     assert caught.value.failure.code == "model_crashed"

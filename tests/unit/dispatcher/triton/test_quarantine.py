@@ -6,6 +6,7 @@ import pytest
 
 from services.dispatcher.triton import quarantine as module
 from services.dispatcher.triton.quarantine import Quarantine
+from tests.unit.clock import LATE
 
 
 @pytest.fixture
@@ -106,6 +107,6 @@ async def test_a_request_that_runs_at_the_stall_is_interrupted_soon(
     await asyncio.sleep(0)
     quarantine.add("work")
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(chain, 5)
+        await asyncio.wait_for(chain, LATE)
     assert not net.done()
     net.cancel()

@@ -31,6 +31,7 @@ from services.gateway.http.limits import response_budget
 from services.gateway.http.limits.response_budget import ResponseBudget
 from services.gateway.http.limits.response_limits import ResponseLease
 from services.gateway.http.problems import Problem
+from tests.unit.clock import LATE
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Litestar's parameters
@@ -177,7 +178,7 @@ async def test_a_stream_ends_when_the_key_is_revoked() -> None:
     quiet = asyncio.create_task(anext(following, None))
     await waiters.wake_revoked()
     with pytest.raises(Problem) as caught:
-        await asyncio.wait_for(quiet, 5)
+        await asyncio.wait_for(quiet, LATE)
     assert (caught.value.status, waiters.count) == (401, 0)
 
 

@@ -11,15 +11,12 @@ from services.gateway.events import waiters as module
 from services.gateway.events.store import JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
-from tests.unit.clock import Clock
+from tests.unit.clock import LATE, Clock
 from tests.unit.gateway.events.fakes import JOB, KEY, LONG, OTHER, STRANGER, FakeStore, RecordedPublisher, run_pending
 
 
-async def test_the_first_waiter_is_announced(
-    waiters: Waiters, publisher: RecordedPublisher, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_first_waiter_is_announced(waiters: Waiters, publisher: RecordedPublisher, clock: Clock) -> None:
     """One announcement covers all waiters that come soon after."""
-    monkeypatch.setattr(module, "RECHECK_SECONDS", ())
     for now, count in ((0.0, 1), (WAITERS_SECONDS - 1, 1), (WAITERS_SECONDS, 2)):
         clock.now = now
         with waiters.register(JOB, KEY), waiters.register(OTHER, STRANGER):
@@ -38,7 +35,7 @@ async def test_the_poll_announces_again_while_somebody_waits(
         return True
 
     async def turn(count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LATE):
             while len(turns) < count:  # noqa: ASYNC110 -- the fake has no event for it
                 await asyncio.sleep(0)
 
@@ -63,11 +60,11 @@ async def test_a_change_before_the_announcement_arrives_is_found(
     await run_pending()
     store.queries.clear()
     store.jobs[JOB] = JobSnapshot(Status.SUCCEEDED, 0, 0)
-    await asyncio.wait_for(first, 5)
+    await asyncio.wait_for(first, LATE)
     store.jobs[OTHER] = JobSnapshot(Status.SUCCEEDED, 0, 0)
-    await asyncio.wait_for(second, 5)
+    await asyncio.wait_for(second, LATE)
     assert waiters._announcing is not None
-    await asyncio.wait_for(waiters._announcing, 5)
+    await asyncio.wait_for(waiters._announcing, LATE)
     assert sum(store.queries) <= 3
     store.jobs[JOB] = JobSnapshot(Status.QUEUED, 0, 0)
     store.queries.clear()
@@ -94,15 +91,18 @@ async def test_there_are_no_rechecks_while_the_broker_is_down(
 
 
 async def test_nothing_is_announced_once_the_gateway_stops(
-    waiters: Waiters, waiting: "asyncio.Task[None]", clock: Clock, publisher: RecordedPublisher
+    waiters: Waiters, clock: Clock, publisher: RecordedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "RECHECK_SECONDS", (LONG,))
+    waiting = asyncio.create_task(waiters.wait(JOB, KEY, LONG))
+    await run_pending()
     assert waiters._announcing is not None
     assert not waiters._announcing.done()
     waiters.close()
-    await asyncio.wait([waiters._announcing], timeout=5)
+    await asyncio.wait([waiters._announcing], timeout=LATE)
     assert waiters._announcing.cancelled()
     clock.now = WAITERS_SECONDS
     with waiters.register(JOB, KEY):
         await run_pending()
     assert len(publisher.published) == 1
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, LATE)

@@ -17,6 +17,7 @@ from services.gateway.events.store import JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem
+from tests.unit.clock import LATE
 from tests.unit.gateway.events.fakes import JOB, KEY, LONG, OTHER, STRANGER, FakeStore, run_pending, wake
 
 
@@ -46,7 +47,7 @@ async def test_all_jobs_are_read_in_one_query(store: FakeStore, waiters: Waiters
     others = [ids.new() for _ in range(500)]
     store.jobs |= dict.fromkeys(others, JobSnapshot(Status.QUEUED, 0, 0))
     tasks = [asyncio.create_task(waiters.wait(job, KEY, LONG)) for job in others for _ in range(2)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LATE):
         while sum(store.queries) < len(tasks):  # every wait begins with a look at its job
             await run_pending()
     assert len(store.queries) <= 2
@@ -55,18 +56,18 @@ async def test_all_jobs_are_read_in_one_query(store: FakeStore, waiters: Waiters
     await wake(waiters, *others)
     assert store.queries[0] <= 500
     assert len(store.queries) <= 2
-    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    await asyncio.wait_for(asyncio.gather(*tasks), LATE)
 
 
 async def test_a_wait_for_an_ended_or_deleted_job_returns_at_once(store: FakeStore, waiters: Waiters) -> None:
     store.jobs[JOB] = JobSnapshot(Status.FAILED, 3, 0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LATE):
         await waiters.wait(JOB, KEY, LONG)
         await waiters.wait(ids.new(), KEY, LONG)
 
 
 async def test_a_wait_ends_after_its_timeout(waiters: Waiters) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LATE):
         await waiters.wait(JOB, KEY, 0.01)
 
 
@@ -80,7 +81,7 @@ async def test_the_poll_finds_a_change_whose_message_was_lost(
         await asyncio.sleep(0)
     store.is_down = False
     store.jobs[JOB] = JobSnapshot(Status.SUCCEEDED, 1, 0)
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, LATE)
     polling.cancel()
 
 
@@ -94,15 +95,15 @@ async def test_the_poll_is_quicker_while_no_messages_arrive(
     waiting = asyncio.create_task(offline.wait(JOB, KEY, LONG))
     await run_pending()
     store.jobs[JOB] = JobSnapshot(Status.CANCELED, 0, 0)
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, LATE)
     polling.cancel()
     offline.close()
 
 
 async def test_every_wait_returns_when_the_gateway_stops(waiters: Waiters, waiting: "asyncio.Task[None]") -> None:
     waiters.close()
-    await asyncio.wait_for(waiting, 5)
-    async with asyncio.timeout(5):
+    await asyncio.wait_for(waiting, LATE)
+    async with asyncio.timeout(LATE):
         await waiters.wait(JOB, KEY, LONG)
 
 
@@ -117,7 +118,7 @@ async def test_a_waiter_with_a_revoked_key_is_refused_soon(
     store.is_down = False
     polling = asyncio.create_task(waiters.poll_keys())
     with pytest.raises(Problem) as caught:
-        await asyncio.wait_for(stranger, 5)
+        await asyncio.wait_for(stranger, LATE)
     assert caught.value.status == 401
     assert not waiting.done()
     polling.cancel()

@@ -19,6 +19,7 @@ from services.notifier.delivery_attempts.result import AttemptError, AttemptResu
 from services.notifier.delivery_attempts.retry_schedule import Exhausted, Rescheduled, Succeeded
 from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries.store import RECEIVERS
+from tests.unit.clock import LATE
 from tests.unit.notifier.samples import AT, CLAIM, RecorderStub, SenderStub
 
 
@@ -202,7 +203,7 @@ async def test_new_deliveries_leave_slots_to_the_loop() -> None:
     with worker.reserve_for_new(RECEIVERS) as first:
         assert first == RECEIVERS
         loop = asyncio.create_task(worker.run())
-        assert await asyncio.wait_for(store.limits.get(), 5) == 10 - RECEIVERS
+        assert await asyncio.wait_for(store.limits.get(), LATE) == 10 - RECEIVERS
         loop.cancel()
         with worker.reserve_for_new(100) as second:
             assert second == 10 - RECEIVERS

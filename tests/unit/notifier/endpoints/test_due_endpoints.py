@@ -11,6 +11,7 @@ from services.notifier.claims.store import ClaimBatch, ClaimStore
 from services.notifier.claims.tenant_slots import UNLIMITED, TenantRooms
 from services.notifier.deliveries.worker import HELD_SECONDS, DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
+from tests.unit.clock import LATE
 from tests.unit.notifier.samples import RecorderStub, SenderStub
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -19,10 +20,10 @@ FIRST, SECOND = UUID(int=1), UUID(int=2)
 async def test_added_endpoints_wake_the_worker_once() -> None:
     due = DueEndpoints()
     due.add([])
-    await asyncio.wait_for(due.wait(0.0), 5)
+    await asyncio.wait_for(due.wait(0.0), LATE)
     due.add([FIRST, SECOND])
     due.add([FIRST])
-    await asyncio.wait_for(due.wait(60.0), 5)
+    await asyncio.wait_for(due.wait(60.0), LATE)
     assert due.take() == {FIRST, SECOND}
     assert due.take() == set()
 

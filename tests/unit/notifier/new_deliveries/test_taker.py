@@ -23,6 +23,7 @@ from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries import taker as module
 from services.notifier.new_deliveries.store import RECEIVERS, NewClaims, NewDeliveryStore, Scheduled
 from services.notifier.new_deliveries.taker import WIDE_EVENTS, WIDE_RECEIVERS, NewDeliveries
+from tests.unit.clock import LATE
 from tests.unit.fake_database import FakeDatabase
 from tests.unit.notifier.samples import RecorderStub, SenderStub
 
@@ -124,6 +125,6 @@ async def test_further_receivers_are_scheduled_in_bites() -> None:
     await taker.handle(EventsRecorded([RecordedEvent(event, "") for event in events]), None)
     assert store.bites.empty()  # nobody waits for them
     loop = asyncio.create_task(taker.schedule_wide())
-    bites = [await asyncio.wait_for(store.bites.get(), 5) for _ in range(2)]
+    bites = [await asyncio.wait_for(store.bites.get(), LATE) for _ in range(2)]
     loop.cancel()
     assert bites == [events[:WIDE_EVENTS], events[WIDE_EVENTS:]]

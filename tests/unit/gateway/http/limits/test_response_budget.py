@@ -10,6 +10,7 @@ from common import ids
 from services.gateway.http.limits import response_budget as module
 from services.gateway.http.limits.response_budget import ResponseBudget
 from services.gateway.http.problems import Problem
+from tests.unit.clock import LATE
 
 A, B, C = (ids.new() for _ in range(3))
 Start = Callable[[ResponseBudget, UUID, int], Awaitable["asyncio.Task[int]"]]
@@ -62,7 +63,7 @@ async def test_a_tenant_holds_half_at_most_or_one_response(budget: ResponseBudge
 async def test_two_greedy_tenants_leave_a_third_to_others(budget: ResponseBudget, start: Start) -> None:
     for tenant in (A, B) * 10:
         await start(budget, tenant, 10)
-    assert await asyncio.wait_for(budget.acquire(C, 30), 5) == 30
+    assert await asyncio.wait_for(budget.acquire(C, 30), LATE) == 30
 
 
 async def test_room_goes_to_the_tenant_that_holds_least(budget: ResponseBudget, start: Start) -> None:
@@ -178,7 +179,7 @@ async def test_two_slow_clients_do_not_keep_all_room(
     clients = join(A, 50), join(B, 50)
     await settle()
     assert budget.free == 0
-    assert await asyncio.wait_for(budget.acquire(waiting, 40), 5) == 40
+    assert await asyncio.wait_for(budget.acquire(waiting, 40), LATE) == 40
     assert [client.is_cut for client in clients].count(True) == 1
 
 
@@ -187,7 +188,7 @@ async def test_a_client_that_keeps_pace_is_not_cut(
 ) -> None:
     steady, slow = join(A, 60, read=60), join(B, 40)
     await settle()
-    assert await asyncio.wait_for(budget.acquire(C, 40), 5) == 40
+    assert await asyncio.wait_for(budget.acquire(C, 40), LATE) == 40
     assert (steady.is_cut, slow.is_cut) == (False, True)
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.2)
     with pytest.raises(Problem):

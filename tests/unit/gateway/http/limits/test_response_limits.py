@@ -14,6 +14,7 @@ from services.gateway.http.limits.response_limits import (
     find_response_lease,
 )
 from services.gateway.http.problems import Problem
+from tests.unit.clock import LATE
 
 A, B = ids.new(), ids.new()
 NONE: Any = None
@@ -86,7 +87,7 @@ async def test_a_client_that_reads_too_slowly_gets_nothing_more(
         sent.append(message)
         await asyncio.Event().wait()
 
-    await asyncio.wait_for(ResponseLimitsMiddleware(app, budget)(http, stay, send), 5)
+    await asyncio.wait_for(ResponseLimitsMiddleware(app, budget)(http, stay, send), LATE)
     assert (len(sent), budget.free) == (1, 100)
 
 
@@ -106,7 +107,7 @@ async def test_a_client_that_leaves_while_it_waits_for_room_leaves_the_queue(htt
     request = asyncio.create_task(ResponseLimitsMiddleware(app, budget)(http, receive, NONE))
     await asyncio.sleep(0)
     gone.set()
-    await asyncio.wait_for(request, 5)
+    await asyncio.wait_for(request, LATE)
     budget.release(A, 100)
     assert budget.free == 100
 
@@ -129,7 +130,7 @@ async def test_a_client_that_does_not_read_loses_its_room_to_a_response_that_wai
 
     request = asyncio.create_task(ResponseLimitsMiddleware(app, budget)(http, stay, send))
     await stalls.wait()
-    assert await asyncio.wait_for(budget.acquire(B, 60), 5) == 60
+    assert await asyncio.wait_for(budget.acquire(B, 60), LATE) == 60
     await request
     assert budget.free == 40
 
@@ -149,7 +150,7 @@ async def test_a_cut_response_ends_although_the_application_waits_for_its_client
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    await asyncio.wait_for(ResponseLimitsMiddleware(app, budget)(http, stay, send), 5)
+    await asyncio.wait_for(ResponseLimitsMiddleware(app, budget)(http, stay, send), LATE)
     assert sent == ["http.response.start"]
 
 

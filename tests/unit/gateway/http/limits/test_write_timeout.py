@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.gateway.http.limits.write_timeout import WriteTimeout
+from tests.unit.clock import LATE
 
 
 class Transport(asyncio.Transport):
@@ -35,7 +36,7 @@ def connect(*sizes: int) -> tuple[WriteTimeout, Transport]:
 async def test_who_takes_nothing_is_cut(sizes: list[int]) -> None:
     connection, transport = connect(*sizes)
     connection.pause_writing()
-    await asyncio.wait_for(transport.aborted.wait(), 5)
+    await asyncio.wait_for(transport.aborted.wait(), LATE)
 
 
 async def test_who_takes_a_little_is_waited_for() -> None:
@@ -43,7 +44,7 @@ async def test_who_takes_a_little_is_waited_for() -> None:
     left = [9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4]
     connection, transport = connect(*left, 4)
     connection.pause_writing()
-    await asyncio.wait_for(transport.aborted.wait(), 5)
+    await asyncio.wait_for(transport.aborted.wait(), LATE)
     assert next(transport.sizes, None) is None
 
 
@@ -54,5 +55,5 @@ async def test_who_reads_on_or_leaves_is_left_alone() -> None:
         end(connection)
         other, stalled = connect()
         other.pause_writing()
-        await asyncio.wait_for(stalled.aborted.wait(), 5)  # its time came later
+        await asyncio.wait_for(stalled.aborted.wait(), LATE)  # its time came later
         assert not transport.aborted.is_set()

@@ -21,6 +21,7 @@ from services.gateway.jobs.queue_limits.limits import (
 )
 from services.gateway.jobs.queue_limits.store import Queue, QueueCount, QueueLimitStore
 from services.gateway.models.freshness import FRESH_SECONDS, LONGEST_FRESH
+from tests.unit.clock import LATE
 
 TENANT, OTHER = ids.new(), ids.new()
 PER_TENANT, PER_MODEL = 10, 15
@@ -101,7 +102,7 @@ async def test_no_submit_waits_while_the_last_count_is_valid(store: FakeStore, l
     store.go.clear()
     store.begun.clear()
     assert await submit(limits, 4) == 4
-    await asyncio.wait_for(store.begun.wait(), 5)
+    await asyncio.wait_for(store.begun.wait(), LATE)
     assert await submit(limits, 2) == 2  # after the count began, so it does not include them
     assert store.counted == [{TENANT, "echo"}] * 2
     store.go.set()
