@@ -1,0 +1,1 @@
+"""Which jobs ask the same, and when a result answers another job. Pure."""
