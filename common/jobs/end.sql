@@ -1,7 +1,7 @@
 -- name: end_jobs
 -- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match, and no
 -- sweeper took one of its files. A job that is being canceled still runs, so whichever end comes first wins; but only
--- such a job can end canceled. Returns the ids of the events that were recorded.
+-- such a job can end canceled. Returns the ids of the events that were recorded, and the key of reuse of each job.
 WITH done AS (
   SELECT *
   FROM unnest(
@@ -11,14 +11,14 @@ WITH done AS (
     :ends.event.id::uuid[], :ends.event.sequence::bigint[], :ends.event.type::text[], :ends.event.body::bytea[],
     :ends.event.traceparent::text[], :ends.file_count::integer[], :ends.interruptions::integer[], :ends.raw_outputs::bytea[],
     :ends.is_step::boolean[], :ends.prompt_tokens::integer[], :ends.completion_tokens::integer[],
-    :ends.finish_reason::text[]
+    :ends.finish_reason::text[], :ends.load_id::uuid[]
   ) AS t(
     id, claim, was, status, version,
     error_code, error_message, error_retryable,
     inference_ms, finished_at, outputs,
     event_id, sequence, event_type, event_body,
     traceparent, file_count, interruptions, raw_outputs, is_step,
-    prompt_tokens, completion_tokens, finish_reason
+    prompt_tokens, completion_tokens, finish_reason, load_id
   )
   ORDER BY id
 ), held AS (
@@ -58,16 +58,18 @@ WITH done AS (
       prompt_tokens = chosen.prompt_tokens,
       completion_tokens = chosen.completion_tokens,
       finish_reason = chosen.finish_reason,
+      load_id = chosen.load_id,
       output_file_bytes = (SELECT coalesce(sum(size), 0) FROM held WHERE held.event_id = chosen.event_id),
       lease_until = NULL,
       session = NULL,
       scheduled_at = NULL
   FROM chosen
   WHERE j.id = chosen.id AND j.generation = 0
-  RETURNING j.id, j.tenant_id, j.model, j.callback_url, j.callback_events
+  RETURNING j.id, j.tenant_id, j.model, j.callback_url, j.callback_events, j.reuse_key
 ), stored AS (
   UPDATE files f
-  SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id
+  SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id,
+      made_by = chosen.id
   FROM held JOIN chosen USING (event_id)
   WHERE f.id = held.id AND f.status = 'uploading'
 ), recorded AS (
@@ -77,4 +79,4 @@ WITH done AS (
   FROM ended JOIN chosen USING (id)
   WHERE NOT chosen.is_step -- its run has an entry for it
 )
-SELECT event_id FROM ended JOIN chosen USING (id);
+SELECT event_id, tenant_id, reuse_key FROM ended JOIN chosen USING (id);

@@ -44,5 +44,6 @@ WITH deleted_attempts AS (
 )
 UPDATE jobs
 SET erased_at = now(), error_message = NULL, tensors = '', parameters = NULL, metadata = NULL, callback_url = NULL,
-    callback_events = NULL, output_location = NULL, input_files = NULL, outputs = NULL, request = NULL
+    callback_events = NULL, output_location = NULL, input_files = NULL, outputs = NULL, request = NULL,
+    reuse_key = NULL
 WHERE id = :job;

@@ -61,6 +61,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     step_index: int | None = None  # the element, from 0
     request: bytes | None = None  # what it was translated from, as JSON; None: it came as a job
     run_state: bytes | None = None  # of a run, with which it begins, as JSON; None: it is no run
+    reuse_key: bytes | None = None  # common/reuse/digest.py; None: it shares nothing
+    reuse_seconds: float | None = None  # how old a result may be that it takes
 
     @property
     def is_run(self) -> bool:

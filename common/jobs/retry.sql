@@ -63,7 +63,9 @@ WITH ended AS (
       inference_ms = NULL,
       outputs = NULL,
       raw_outputs = NULL,
-      output_file_bytes = 0
+      output_file_bytes = 0,
+      reuse_key = CASE WHEN :model::text IS NULL THEN j.reuse_key END,
+      load_id = NULL
   FROM ended CROSS JOIN counted
   WHERE j.id = ended.id AND j.generation > 0
   RETURNING j.tenant_id, j.id, j.model, j.priority, j.traceparent, j.claim

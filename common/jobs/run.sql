@@ -1,23 +1,25 @@
 -- name: add_steps
--- Adds jobs of steps of locked runs.
+-- Adds jobs of steps of locked runs. One with a key of reuse waits for its twin.
 INSERT INTO live_jobs (id, tenant_id, model, version, priority, status, max_attempts, timeout, initial_delay, max_delay,
                        fallback_model, traceparent, retain, input_bytes, tensors, parameters, input_files, parent, step,
-                       step_index)
+                       step_index, scheduled_at, reuse_key, reuse_seconds)
 SELECT id, tenant_id, model, version, priority, 'queued', max_attempts, timeout, initial_delay, max_delay, fallback_model,
        traceparent, retain, input_bytes, tensors, parameters, string_to_array(input_file_list, ',')::uuid[], parent, step,
-       step_index
+       step_index, CASE WHEN reuse_key IS NOT NULL THEN 'infinity'::timestamptz END, reuse_key, reuse_seconds
 FROM unnest(
   :jobs.id::uuid[], :jobs.tenant_id::uuid[], :jobs.model::text[], :jobs.version::text[], :jobs.priority::text[],
   :jobs.max_attempts::integer[], :jobs.timeout::double precision[], :jobs.initial_delay::double precision[],
   :jobs.max_delay::double precision[], :jobs.fallback_model::text[], :jobs.traceparent::text[],
   :jobs.retain::double precision[], :jobs.input_bytes::integer[], :jobs.tensors::bytea[], :jobs.parameters::bytea[],
-  :jobs.input_file_list::text[], :jobs.parent::uuid[], :jobs.step::text[], :jobs.step_index::integer[]
+  :jobs.input_file_list::text[], :jobs.parent::uuid[], :jobs.step::text[], :jobs.step_index::integer[],
+  :jobs.reuse_key::bytea[], :jobs.reuse_seconds::double precision[]
 ) AS t(
   id, tenant_id, model, version, priority,
   max_attempts, timeout, initial_delay,
   max_delay, fallback_model, traceparent,
   retain, input_bytes, tensors, parameters,
-  input_file_list, parent, step, step_index
+  input_file_list, parent, step, step_index,
+  reuse_key, reuse_seconds
 );
 
 -- name: lock_runs

@@ -4,7 +4,21 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from common.job_states import Status
-from common.jobs import cancel, claim, end, erase, forget_counted, keep, promote, renew, requeue, retry, run
+from common.jobs import (
+    cancel,
+    claim,
+    end,
+    erase,
+    forget_counted,
+    keep,
+    promote,
+    renew,
+    requeue,
+    retry,
+    run,
+    take_results,
+    twins,
+)
 from common.jobs.moves import Moves
 
 VERBS: Mapping[str, tuple[Moves, ...]] = {
@@ -19,6 +33,8 @@ VERBS: Mapping[str, tuple[Moves, ...]] = {
     "forget_counted": forget_counted.MOVES,
     "keep": keep.MOVES,
     "run": run.MOVES,
+    "take results": take_results.MOVES,
+    "twins": twins.MOVES,
 }
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     status: frozenset(

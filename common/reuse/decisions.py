@@ -61,7 +61,12 @@ def is_live(twin: Twin) -> bool:
 
 
 def may_take(wish: Wish, twin: Twin, loads: Loads) -> bool:
-    """Return whether a job may take the result of its twin, also one that waited for it."""
+    """Return whether a job that waited may take the result of its twin.
+
+    It also takes a result of the fallback model. `loads` are those of the twin's model.
+    """
+    if twin.model not in (wish.model, wish.fallback_model):
+        return False
     if twin.status is not Status.SUCCEEDED or twin.erased_at is not None or twin.finished_at is None:
         return False
     if twin.forgotten_at is not None and twin.finished_at <= twin.forgotten_at:

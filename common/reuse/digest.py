@@ -1,7 +1,7 @@
 """The key of a job: two jobs with the same key ask the same. Pure.
 
-It is a SHA-256 over MessagePack. An input counts by its bytes, however the client sent them: as JSON, in base64, as binary
-data, or as a file that has them. A URL may give other bytes each time, so a job with one has no key.
+It is a SHA-256 over MessagePack. An input counts by its bytes, however the client sent them: as JSON, in base64, as
+binary data, or as a file that has them. A URL may give other bytes each time, so a job with one has no key.
 """
 
 import hashlib

@@ -50,7 +50,8 @@ WITH running AS MATERIALIZED ( -- the lock lets neither the end nor a cancel req
   RETURNING job_id, claim, number
 )
 UPDATE files f
-SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = made.job_id
+SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = made.job_id,
+    made_by = made.job_id
 FROM unnest($5::uuid[], $6::uuid[], $7::bigint[], $8::integer[]) AS made(id, job_id, claim, number)
 JOIN added USING (job_id, claim, number)
 WHERE f.id = made.id AND f.status = 'uploading';

@@ -26,8 +26,11 @@ LEDGER = "schema_migrations"  # every new connection reads it: see check_schema
 # Files of `common` by the roles whose services run them.
 COMMON = {
     ("common", "known_files.sql"): ("dispatcher", "operator"),
-    **{("common.jobs", f"{verb}.sql"): ("gateway",) for verb in ("submit", "submit_run", "cancel", "retry", "erase")},
-    **{("common.jobs", f"{verb}.sql"): ("gateway", "dispatcher") for verb in ("input_files", "run")},
+    **{
+        ("common.jobs", f"{verb}.sql"): ("gateway",)
+        for verb in ("submit", "submit_reusing", "submit_run", "cancel", "retry", "erase")
+    },
+    **{("common.jobs", f"{verb}.sql"): ("gateway", "dispatcher") for verb in ("input_files", "run", "twins")},
     **{
         ("common.jobs", f"{verb}.sql"): ("dispatcher",)
         for verb in (
@@ -41,6 +44,7 @@ COMMON = {
             "remove",
             "forget_counted",
             "keep",
+            "take_results",
         )
     },
     ("common.locations", "allowed.sql"): ("gateway", "dispatcher"),

@@ -7,7 +7,7 @@ from common.jobs.transitions import TRANSITIONS, VERBS
 from common.postgres import sql
 from deploy.local.settings import ROOT
 
-ADD = ("submit_jobs", "add_runs", "add_steps")
+ADD = ("submit_jobs", "submit_reusing", "add_reused", "add_runs", "add_steps")
 WRITES = re.compile(r"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(ONLY\s+)?(\w+\.)?(live_)?(jobs|runs)\b")
 
 

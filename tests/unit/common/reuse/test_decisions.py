@@ -68,4 +68,6 @@ def test_who_waited_takes_what_ended_since_its_submit() -> None:
     now_only = WISH._replace(max_age=0.0)
     assert may_take(now_only, DONE._replace(finished_at=NOW), LOADS)
     assert not may_take(now_only, DONE, LOADS)
-    assert may_take(now_only, DONE._replace(finished_at=NOW, model="small"), LOADS)  # of the fallback model
+    small = DONE._replace(finished_at=NOW, model="small")
+    assert not may_take(now_only, small, LOADS)
+    assert may_take(now_only._replace(fallback_model="small"), small, LOADS)

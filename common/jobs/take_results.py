@@ -1,0 +1,72 @@
+"""Groups of jobs that wait for a twin, and take its result."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from common.job_states import Status
+from common.jobs.job import WaitingJob, read_jobs
+from common.jobs.moves import Move, Moves
+from common.jobs.new_event import NewEvent
+from common.postgres import statements
+from common.postgres.statements import Executor
+from common.reuse.decisions import Loads
+from common.reuse.key import ReuseKey
+
+STATEMENTS = statements.load("common.jobs", "take_results.sql")
+MOVES = (Moves("take_results", [Move(Status.QUEUED, Status.SUCCEEDED, "its twin succeeded")]),)
+
+
+class Joiner(WaitingJob, frozen=True, kw_only=True):
+    """A job that waits for its twin. It takes results up to `reuse_seconds` old when it was submitted."""
+
+    reuse_seconds: float
+    fallback_model: str | None = None
+
+
+class Group(NamedTuple):
+    """Jobs that wait for the twin of a key. `is_live`: there is one that may still succeed."""
+
+    key: ReuseKey
+    is_live: bool
+
+
+class TakenResult(NamedTuple):
+    """The end of a job with the result of its twin, under the twin's claim."""
+
+    id: UUID
+    claim: int
+    finished_at: datetime
+    event: NewEvent
+
+
+async def find_groups(executor: Executor, after: ReuseKey, limit: int) -> list[Group]:
+    """Return the next groups after a key, in the order of their keys."""
+    found = await STATEMENTS["find_groups"].run(executor, tenant=after.tenant_id, key=after.key, limit=limit)
+    return [Group(ReuseKey(record["tenant_id"], record["key"]), record["is_live"]) for record in found]
+
+
+async def list_joiners(executor: Executor, key: ReuseKey, limit: int) -> list[tuple[Joiner, datetime]]:
+    """Return the oldest jobs that wait for the twin of a key, each with the database's time."""
+    found = await STATEMENTS["list_joiners"].run(executor, tenant=key.tenant_id, key=key.key, limit=limit)
+    return read_jobs(Joiner, found)
+
+
+async def find_loads(executor: Executor, model: str, version: str | None) -> Loads:
+    """Return the loads whose results answer jobs that want this version of the model. None: the newest."""
+    for record in await STATEMENTS["find_loads"].run(executor, model=model, version=version):
+        return {(record["version"], load) for load in record["loads"] or ()}
+    return ()
+
+
+async def take_results(executor: Executor, twin: UUID, ends: Sequence[TakenResult]) -> set[UUID]:
+    """End jobs with the result of their twin. Return those that ended."""
+    return {record["id"] for record in await STATEMENTS["take_results"].run(executor, twin=twin, ends=ends)}
+
+
+async def remove_twins(executor: Executor, after: ReuseKey, limit: int) -> tuple[ReuseKey, int] | None:
+    """Remove twins whose job is gone from the next page. Return its last key and its length; None at the end."""
+    for record in await STATEMENTS["remove_twins"].run(executor, tenant=after.tenant_id, key=after.key, limit=limit):
+        return ReuseKey(record["tenant_id"], record["key"]), record["examined"]
+    return None
