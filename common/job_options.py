@@ -11,6 +11,16 @@ Timeout = Annotated[float, Meta(ge=0.001, le=604_800)]  # seconds of one attempt
 Parameters = dict[str, bool | int | float | str]
 
 
+MAX_AGE = 31_536_000.0  # seconds; a year
+
+
+class Reuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Lets a job take the result of another job that asked the same, or wait for one that is in flight."""
+
+    max_age: Annotated[float, Meta(ge=0, le=MAX_AGE)]
+    """How many seconds old a result may be. 0: only one that is still in flight."""
+
+
 class RetryOptions(msgspec.Struct, frozen=True):
     """How to retry failed attempts: exponential backoff with full jitter."""
 

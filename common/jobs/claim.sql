@@ -67,7 +67,7 @@ WITH offered AS MATERIALIZED (
     j.interruptions, j.probation, j.input_bytes, j.created_at, j.run_at, j.scheduled_at, j.started_at, j.finished_at,
     j.expires_at, j.erased_at, j.timeout, j.initial_delay, j.max_delay, j.fallback_model, j.error_code, j.error_message,
     j.error_retryable, j.inference_ms, j.traceparent, j.tensors, j.parameters, j.metadata, j.output_location, j.parent,
-    j.step, j.step_index, j.run_state, locked.number, locked.passed,
+    j.step, j.step_index, j.run_state, j.reuse_key, locked.number, locked.passed,
     j.parent IS NULL AND ( -- nobody is told of the start of a step's job
       coalesce('job.started' = ANY(j.callback_events), false) OR EXISTS (
         SELECT FROM webhooks w

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-import asyncpg
 import msgspec
 
 from common.job_states import Failure, Status
@@ -53,6 +52,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int | None = None
     finish_reason: str | None = None
     load_id: UUID | None = None  # of the model that made the outputs; None: not known
+    reuse: ReuseKey | None = None  # the key whose twin it may be
     parent: UUID | None = None  # the run of a step
     step: str | None = None
     step_index: int | None = None
@@ -83,13 +83,8 @@ class _File(NamedTuple):
     event_id: UUID
 
 
-async def end_jobs(executor: Executor, ends: Sequence[JobEnd]) -> dict[UUID, ReuseKey | None]:
-    """Return the ids of the events that were recorded, each with the key of its job. Others may wait for its end."""
+async def end_jobs(executor: Executor, ends: Sequence[JobEnd]) -> set[UUID]:
+    """Return the ids of the events that were recorded."""
     files = [_File(file, end.event.id) for end in ends for file in end.files]
     found = await STATEMENTS["end_jobs"].run(executor, ends=ends, files=files)
-    return {each["event_id"]: read_key(each) for each in found}
-
-
-def read_key(record: asyncpg.Record) -> ReuseKey | None:
-    """Return the key of reuse of a job, if it has one."""
-    return None if record["reuse_key"] is None else ReuseKey(record["tenant_id"], record["reuse_key"])
+    return {record["event_id"] for record in found}

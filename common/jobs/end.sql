@@ -1,7 +1,7 @@
 -- name: end_jobs
 -- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match, and no
 -- sweeper took one of its files. A job that is being canceled still runs, so whichever end comes first wins; but only
--- such a job can end canceled. Returns the ids of the events that were recorded, and the key of reuse of each job.
+-- such a job can end canceled. Returns the ids of the events that were recorded.
 WITH done AS (
   SELECT *
   FROM unnest(
@@ -65,11 +65,10 @@ WITH done AS (
       scheduled_at = NULL
   FROM chosen
   WHERE j.id = chosen.id AND j.generation = 0
-  RETURNING j.id, j.tenant_id, j.model, j.callback_url, j.callback_events, j.reuse_key
+  RETURNING j.id, j.tenant_id, j.model, j.callback_url, j.callback_events
 ), stored AS (
   UPDATE files f
-  SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id,
-      made_by = chosen.id
+  SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id, made_by = chosen.id
   FROM held JOIN chosen USING (event_id)
   WHERE f.id = held.id AND f.status = 'uploading'
 ), recorded AS (
@@ -79,4 +78,4 @@ WITH done AS (
   FROM ended JOIN chosen USING (id)
   WHERE NOT chosen.is_step -- its run has an entry for it
 )
-SELECT event_id, tenant_id, reuse_key FROM ended JOIN chosen USING (id);
+SELECT event_id FROM ended JOIN chosen USING (id);

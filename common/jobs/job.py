@@ -12,6 +12,7 @@ from common import ids
 from common.job_states import Priority, Status, read_text
 from common.locations.location import Location, parse_prefix
 from common.locations.outputs import make_attempt_folder
+from common.reuse.key import ReuseKey
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 
@@ -50,6 +51,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
     run_state: bytes | None = None  # of a run, as JSON; None: it is no run
     finish_reason: str | None = None  # why the text of a language model ended; None: it did not say
+    reused_from: UUID | None = None  # the job whose attempt made the result; None: its own
+    twin: UUID | None = None  # the job whose result it waits for
+    reuse_key: bytes | None = None  # common/reuse/digest.py
+
+    @property
+    def reuse(self) -> ReuseKey | None:
+        """The key that it shares with jobs that ask the same."""
+        return None if self.reuse_key is None else ReuseKey(self.tenant_id, self.reuse_key)
 
     @property
     def is_run(self) -> bool:

@@ -1,6 +1,6 @@
 """Adds jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
@@ -51,7 +51,12 @@ async def submit_in_transaction(connection: Connection, jobs: Sequence[NewJob]) 
 
 async def insert_jobs(executor: Executor, jobs: Sequence[NewJob]) -> dict[UUID, JobTimes]:
     """Insert jobs with one statement. Of those with one idempotency key, it inserts the first."""
+    found = await STATEMENTS["submit_jobs"].run(executor, jobs=choose_first(jobs))
+    return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+
+
+def choose_first(jobs: Iterable[NewJob]) -> list[NewJob]:
+    """Return jobs in the order of their ids. Of those with one idempotency key, return the first."""
     newest_first = sorted(jobs, key=attrgetter("id"), reverse=True)
     first = {(job.tenant_id, job.idempotency_key or job.id): job for job in newest_first}
-    found = await STATEMENTS["submit_jobs"].run(executor, jobs=list(reversed(first.values())))
-    return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+    return list(reversed(first.values()))

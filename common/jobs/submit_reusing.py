@@ -15,10 +15,11 @@ STATEMENTS = statements.load("common.jobs", "submit_reusing.sql")
 
 
 class Candidate(NamedTuple):
-    """A job to add with a key. It replaces the twin `before`, if that still is the twin."""
+    """A job to add with a key. It replaces the twin `before`, if that still is the twin, and its claims go on."""
 
     job: NewJob
     before: UUID | None
+    claim: int = 0
 
 
 class Reused(NamedTuple):

@@ -13,11 +13,11 @@ WITH given AS (
     :jobs.job.callback_url::text[], :jobs.job.callback_event_list::text[], :jobs.job.idempotency_key::text[],
     :jobs.job.fingerprint::bytea[], :jobs.job.retain::double precision[], :jobs.job.input_bytes::integer[],
     :jobs.job.request::bytea[], :jobs.job.reuse_key::bytea[], :jobs.job.reuse_seconds::double precision[],
-    :jobs.before::uuid[]
+    :jobs.before::uuid[], :jobs.claim::bigint[]
   ) AS t(
     id, tenant_id, model, version, priority, max_attempts, expires_in, timeout, initial_delay, max_delay, fallback_model,
     traceparent, tensors, parameters, metadata, callback_url, callback_event_list, idempotency_key, fingerprint, retain,
-    input_bytes, request, reuse_key, reuse_seconds, before
+    input_bytes, request, reuse_key, reuse_seconds, before, claim
   )
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
@@ -43,11 +43,12 @@ WITH given AS (
 )
 INSERT INTO live_jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, scheduled_at, expires_at,
                        timeout, initial_delay, max_delay, fallback_model, traceparent, retain, input_bytes, tensors,
-                       parameters, metadata, callback_url, callback_events, request, reuse_key, reuse_seconds)
+                       parameters, metadata, callback_url, callback_events, request, reuse_key, reuse_seconds, claim)
 SELECT id, tenant_id, model, version, priority, 'queued', max_attempts, due_at,
        CASE WHEN id NOT IN (SELECT job_id FROM elected) THEN 'infinity'::timestamptz END, expires_at, timeout,
        initial_delay, max_delay, fallback_model, traceparent, retain, input_bytes, tensors, parameters, metadata,
-       callback_url, string_to_array(callback_event_list, ','), request, reuse_key, reuse_seconds
+       callback_url, string_to_array(callback_event_list, ','), request, reuse_key, reuse_seconds,
+       CASE WHEN id IN (SELECT job_id FROM elected) THEN claim ELSE 0 END
 FROM new
 RETURNING id, created_at, run_at, expires_at, scheduled_at IS NULL AS leads;
 

@@ -37,6 +37,10 @@ class FoundTwin(NamedTuple):
     outputs: bytes | None = None
     outputs_size: int | None = None
 
+    @property
+    def has_large_outputs(self) -> bool:
+        return self.outputs is None and self.outputs_size is not None
+
 
 class Promotion(NamedTuple):
     """A job that becomes the twin of its key in place of `before`, with whose claims its own go on."""

@@ -34,6 +34,7 @@ from common.pipelines import advance
 from common.pipelines.run_state import RunState, stop, sum_inference
 from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, cancel_wake_up, event_wake_up
+from common.reuse.key import ReuseKey
 from common.runs.outputs import render_outputs
 from common.runs.pipelines import Pipeline
 from common.runs.step_inputs import StepInputs, starting
@@ -70,6 +71,7 @@ class Carried(NamedTuple):
 
     wake_ups: Sequence[WakeUp]
     status: Status | None = None
+    keys: Sequence[ReuseKey] = ()  # of jobs that were made, and wait for twins
 
 
 class RunCarrier:
@@ -158,7 +160,8 @@ class RunCarrier:
     ) -> Carried:
         await save_states(connection, {run.id: state})
         await add_step_events(connection, events)
-        return Carried([job.wake_up for job in jobs])
+        keys = [ReuseKey(job.tenant_id, job.reuse_key) for job in jobs if job.reuse_key is not None]
+        return Carried([job.wake_up for job in jobs if job.reuse_key is None], keys=keys)
 
     async def end_overdue(self, connection: Connection, run: Run, now: datetime) -> Carried:
         """Fail a locked run whose deadline has passed."""

@@ -36,6 +36,20 @@ loop_lag_seconds = Histogram(
     "How late the event loop wakes sleeping tasks.",
     buckets=(0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
+jobs_reused = Counter(
+    "charonia_jobs_reused",
+    "Jobs that took the result of another job: at their submit (`hit`), or after they waited for it (`join`).",
+    ["model", "how"],
+)
+inference_seconds_saved = Counter(
+    "charonia_inference_seconds_saved", "Duration of the attempts whose results other jobs took.", ["model"]
+)
+
+
+def count_reused(model: str, how: str, inference_ms: float | None) -> None:
+    """Count a job that took the result of another one's attempt, and the time of that attempt."""
+    jobs_reused.labels(model, how).inc()
+    inference_seconds_saved.labels(model).inc((inference_ms or 0.0) / 1000)
 
 
 async def measure_loop_lag() -> None:

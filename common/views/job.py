@@ -226,7 +226,12 @@ def view_job(
         webhook_status=webhook_status,
         metadata=msgspec.Raw(row.metadata or b"{}"),
         trace_id=trace_id,
-        metrics=Metrics(measure_queue(row), inference, duration_ms(row.created_at, row.finished_at)),
+        metrics=Metrics(
+            measure_queue(row),
+            inference,
+            duration_ms(row.created_at, row.finished_at),
+            msgspec.UNSET if row.reused_from is None else ids.encode(ids.Kind.JOB, row.reused_from),
+        ),
         urls=links.job(shown, trace_id),
         kind="pipeline" if row.is_run else msgspec.UNSET,
         steps=steps,
@@ -250,11 +255,18 @@ def has_erased_outputs(row: Job) -> bool:
 
 
 def render_event(
-    row: Job, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None, *, sequence: int
+    row: Job,
+    links: JobUrls,
+    event_type: str,
+    at: datetime,
+    outputs: bytes | None,
+    *,
+    sequence: int,
+    has_large_outputs: bool = False,
 ) -> bytes:
-    """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS."""
+    """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS, which need not be read."""
     outputs = None if outputs is None else links.add_file_urls(outputs, at)
-    too_large = outputs is not None and len(outputs) > MAX_OUTPUTS
+    too_large = has_large_outputs or (outputs is not None and len(outputs) > MAX_OUTPUTS)
     view = view_job(row, links, outputs=None if too_large else outputs)
     if too_large:
         view = msgspec.structs.replace(view, outputs_omitted="too_large", outputs_url=links.outputs(row.id, at))

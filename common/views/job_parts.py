@@ -21,6 +21,8 @@ class Metrics(msgspec.Struct, frozen=True):
     """
     total_ms: int | None
     """From the submit to the end of the job."""
+    reused_from: str | msgspec.UnsetType = msgspec.UNSET
+    """The job whose attempt made the outputs, if this job took them from it. Absent for a job that ran itself."""
 
 
 class AttemptFailure(msgspec.Struct, frozen=True):
@@ -45,7 +47,7 @@ class RunStep(msgspec.Struct, frozen=True):
     """The job of a step without `for_each`. Null until the step begins, and with `for_each`: list the jobs then."""
 
 
-WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
+WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation", "same_job"]
 
 
 class WaitingFor(msgspec.Struct, frozen=True):
@@ -55,6 +57,8 @@ class WaitingFor(msgspec.Struct, frozen=True):
     """The reason."""
     detail: str
     """A sentence about the reason."""
+    job: str | msgspec.UnsetType = msgspec.UNSET
+    """With `same_job`, the job whose result this one waits for. Absent until it is known, and with other reasons."""
 
 
 class Urls(msgspec.Struct, frozen=True):

@@ -62,6 +62,9 @@ from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import ResultStore
+from services.dispatcher.results.unsettled_keys import UnsettledKeys
+from services.dispatcher.reuse.settler import Settler
+from services.dispatcher.reuse.sweeper import make_leadership
 from services.dispatcher.sessions.session_lock import SessionLock, show_liveness
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import DispatcherSettings
@@ -132,8 +135,11 @@ class Dispatcher:
         urls = JobUrls(settings.public_url, settings.trace_url, signer)
         self._objects = ObjectStore(settings.store_url)
         tensors = TensorFiles(database, self._objects, settings.inline_output)
-        runs = RunProgress(database, RunCarrier(urls, tensors), changes)
-        writer = ResultWriter(database, results, runs, self._wake_ups, changes)
+        unsettled = UnsettledKeys()
+        runs = RunProgress(database, RunCarrier(urls, tensors), changes, unsettled)
+        writer = ResultWriter(database, results, runs, self._wake_ups, changes, unsettled)
+        self._settler = Settler(database, runs, unsettled, self._wake_ups, changes, urls)
+        self._reuse = make_leadership(database, self._settler, settings.sweep_interval)
         outputs = OutputFiles(results, self._objects)
         allowed = AllowedLocations(database, settings.store_url)
         self._locations = OutputLocations(allowed, Buckets(OUTPUT_SECONDS))
@@ -219,6 +225,8 @@ class Dispatcher:
             "limits": self._limits.run(),
             "lease renewer": self._leases.run(),
             "maintenance": self._maintenance.run(),
+            "settler": self._settler.run(),
+            "reuse": self._reuse.run(),
             "loop lag": measure_loop_lag(),
             "health": health.serve(self._settings.host, self._settings.port, checks, nodes).serve(),
             **({} if self._deletion_cost is None else {"deletion cost": self._deletion_cost.run()}),

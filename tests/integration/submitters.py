@@ -10,6 +10,7 @@ from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.runs.pipelines import Pipelines
 from common.security.ssrf import AddressPolicy
+from common.views.job import JobUrls
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys
@@ -22,6 +23,7 @@ from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
+from services.gateway.jobs.reuse.sharing import Sharing
 from services.gateway.jobs.runs.submit import RunSubmitter
 from services.gateway.jobs.submit import Submitter
 from services.gateway.models.catalogue import Catalogue
@@ -49,9 +51,10 @@ def new_submitter(
     large = InputStore(database)
     locations = InputLocations(AllowedLocations(database, ""), Buckets(1.0))
     files = InputFiles(InputStore(database), objects, locations, 1024, AddressPolicy())
+    catalogue = Catalogue(ModelStore(database))
     return Submitter(
         database,
-        Catalogue(ModelStore(database)),
+        catalogue,
         wake_ups,
         AddressPolicy.parse((), allow_http=False),
         queues,
@@ -60,4 +63,5 @@ def new_submitter(
         Lookups(files, PipelineReader(database)),
         LargeInputWriter(database, large, objects, StoredLimit(large, max_stored), max_inline, pauses),
         RunSubmitter(database, GATEWAY_CARRIER, Pipelines(), wake_ups),
+        Sharing(database, catalogue, wake_ups, JobUrls()),
     )

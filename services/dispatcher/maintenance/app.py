@@ -26,6 +26,9 @@ from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import ResultStore
+from services.dispatcher.results.unsettled_keys import UnsettledKeys
+from services.dispatcher.reuse.settler import Settler
+from services.dispatcher.reuse.sweeper import make_leadership
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import MaintenanceSettings
@@ -45,8 +48,10 @@ async def run(settings: MaintenanceSettings, stopping: asyncio.Event) -> None:
     objects, results = ObjectStore(settings.store_url), ResultStore(database)
     locations = OutputLocations(AllowedLocations(database, settings.store_url), Buckets(BUCKET_SECONDS))
     urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
-    runs = RunProgress(database, RunCarrier(urls, TensorFiles(database, objects)), changes)
-    writer = ResultWriter(database, results, runs, wake_ups, changes)
+    unsettled = UnsettledKeys()
+    runs = RunProgress(database, RunCarrier(urls, TensorFiles(database, objects)), changes, unsettled)
+    writer = ResultWriter(database, results, runs, wake_ups, changes, unsettled)
+    settler = Settler(database, runs, unsettled, wake_ups, changes, urls)
     recorder = ResultRecorder(writer, OutputFiles(results, objects), locations, urls)
     session_lock = SessionLock(SessionStore(database), settings.lease)
     parts = Parts(database, objects, publisher, wake_ups, changes, recorder, session_lock, runs)
@@ -56,6 +61,8 @@ async def run(settings: MaintenanceSettings, stopping: asyncio.Event) -> None:
         "publisher": publisher.connection.run(),
         "session": session_lock.run(),
         "maintenance": Maintenance(settings, parts).run(),
+        "settler": settler.run(),
+        "reuse": make_leadership(database, settler, settings.sweep_interval).run(),
         "loop lag": measure_loop_lag(),
         "health": health.serve(settings.host, settings.port, checks, nodes).serve(),
     }

@@ -175,6 +175,7 @@ class ResultRecorder:
             parent=job.parent,
             step=job.step,
             step_index=job.step_index,
+            reuse=job.reuse,
         )
 
     async def _requeue(self, job: ClaimedJob, requeue: Requeue) -> bool:

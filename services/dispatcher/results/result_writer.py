@@ -25,6 +25,7 @@ from services.dispatcher import metrics
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.step_ends import StepEnds, measure
 from services.dispatcher.results.store import AttemptStart, NotStored, ResultStore, Step
+from services.dispatcher.results.unsettled_keys import UnsettledKeys
 
 RETRY_SECONDS = 0.5  # between two tries while the database is away
 MAX_TIMEOUTS = 3  # of one item alone, while the database answers; then it cannot be stored
@@ -45,8 +46,11 @@ class ResultWriter:
         runs: RunProgress,
         wake_ups: WakeUpPublisher,
         changes: ChangePublisher,
+        unsettled: UnsettledKeys | None = None,
     ) -> None:
+        """`unsettled` gets the keys of jobs that have ended: others may wait for them."""
         self._database = database
+        self._unsettled = unsettled or UnsettledKeys()
         self._runs = runs
         self._store = store
         self._wake_ups = wake_ups
@@ -143,6 +147,7 @@ class ResultWriter:
         ended = [end for end in ends if end.event.id in recorded]
         self._changes.notify(end.id for end in ended)
         self._announce(end.event for end in ended if not end.is_step)
+        self._unsettled.note(end.reuse for end in ended)
         for end in ended:
             jobs_ended.labels(end.model, end.status).inc()
             metrics.count_tokens(end.model, end.prompt_tokens, end.completion_tokens)

@@ -6,18 +6,30 @@ from uuid import UUID
 
 import msgspec
 
+from common.job_states import Status
 from common.jobs.end import JobEnd, end_jobs
+from common.jobs.job import WaitingJob
 from common.jobs.run import Run, begin_run, lock_free_runs, lock_runs, schedule_run
+from common.jobs.take_results import TakenResult, take_results
 from common.postgres.database import Connection, Database, Settled
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp
 from common.runs.pipelines import Pipeline, Pipelines
 from common.runs.progress import Carried, RunCarrier, StepEnd
 from common.telemetry.metrics import jobs_ended
+from services.dispatcher.results.unsettled_keys import UnsettledKeys
 
 
 class RunProgress:
-    def __init__(self, database: Database, carrier: RunCarrier, changes: ChangePublisher) -> None:
+    def __init__(
+        self,
+        database: Database,
+        carrier: RunCarrier,
+        changes: ChangePublisher,
+        unsettled: UnsettledKeys | None = None,
+    ) -> None:
+        """`unsettled` gets the keys of jobs of steps that were made, and wait for twins."""
+        self._unsettled = unsettled or UnsettledKeys()
         self._database = database
         self._carrier = carrier
         self._changes = changes
@@ -65,8 +77,28 @@ class RunProgress:
             if mine:
                 pipeline = await self._find_pipeline(connection, run)
                 carried = await self._carrier.carry_on(connection, run, now, pipeline, mine)
-                wake_ups += count_end(run, carried).wake_ups
+                wake_ups += self._note(run, carried).wake_ups
         return recorded, wake_ups
+
+    async def take_results(
+        self, run_id: UUID, twin: UUID, jobs: Sequence[WaitingJob], ends: Sequence[TakenResult]
+    ) -> tuple[set[UUID], Sequence[WakeUp]]:
+        """End jobs of a run's steps with the result of their twin. Return those that ended, and what to announce.
+
+        A run that has ended takes no more of their ends.
+        """
+        taken: set[UUID] = set()
+        wake_ups: Sequence[WakeUp] = ()
+        async with self._carrier.transaction() as connection:
+            for run, now in await lock_runs(connection, {run_id}):
+                taken = await take_results(Settled(connection), twin, ends)
+                mine = [StepEnd(job.id, job.step or "", Status.SUCCEEDED, None, 0.0) for job in jobs if job.id in taken]
+                if mine:
+                    pipeline = await self._find_pipeline(connection, run)
+                    carried = await self._carrier.carry_on(connection, run, now, pipeline, mine)
+                    wake_ups = self._note(run, carried).wake_ups
+        self._changes.notify([run_id])
+        return taken, wake_ups
 
     async def carry_due(self, run_id: UUID) -> Sequence[WakeUp]:
         """Begin a run that was left to the sweep, or carry it on, if its time has come. Return what to announce.
@@ -82,9 +114,9 @@ class RunProgress:
     async def _carry_due(self, connection: Connection, run: Run, now: datetime) -> Carried:
         pipeline = await self._find_pipeline(connection, run)
         if (begun := await begin_run(connection, run.id)) is not None:
-            return count_end(run, await self._carrier.begin(connection, begun, now, pipeline))
+            return self._note(run, await self._carrier.begin(connection, begun, now, pipeline))
         await schedule_run(connection, run.id, None)
-        return count_end(run, await self._carrier.carry_on(connection, run, now, pipeline))
+        return self._note(run, await self._carrier.carry_on(connection, run, now, pipeline))
 
     async def end_overdue(self, run_id: UUID) -> Sequence[WakeUp]:
         """Fail a run whose deadline has passed. Return what to announce."""
@@ -94,14 +126,15 @@ class RunProgress:
                     return (await self._carrier.end_overdue(connection, run, now)).wake_ups
         return []
 
+    def _note(self, run: Run, carried: Carried) -> Carried:
+        """Count the end of a run. Note the keys of its steps' jobs: a sweep finds those of a commit that fails."""
+        if carried.status is not None:
+            jobs_ended.labels(run.model, carried.status).inc()
+        self._unsettled.note(carried.keys)
+        return carried
+
     async def _find_pipeline(self, connection: Connection, run: Run) -> Pipeline:
         return await self._pipelines.find(connection, run.tenant_id, run.model, int(run.version or 0))
-
-
-def count_end(run: Run, carried: Carried) -> Carried:
-    if carried.status is not None:
-        jobs_ended.labels(run.model, carried.status).inc()
-    return carried
 
 
 def list_runs(ends: Sequence[JobEnd]) -> set[UUID]:

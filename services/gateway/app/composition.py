@@ -56,6 +56,7 @@ from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
+from services.gateway.jobs.reuse.sharing import Sharing
 from services.gateway.jobs.runs.retry import RunRetrier
 from services.gateway.jobs.runs.submit import RunSubmitter
 from services.gateway.jobs.runs.views import RunViewer
@@ -233,6 +234,7 @@ def compose_jobs(
             lookups,
             compose_large_inputs(settings, connections),
             RunSubmitter(database, carrier, pipelines, wake_ups),
+            Sharing(database, catalogue, wake_ups, urls),
         ),
         canceler=Canceler(database, wake_ups, changes, urls, carrier),
         retrier=Retrier(database, catalogue, wake_ups, changes, RunRetrier(database, carrier, pipelines)),

@@ -31,6 +31,7 @@ from services.gateway.jobs.inputs.references import KnownFiles, find_sources
 from services.gateway.jobs.inputs.schemas import InputTensor
 from services.gateway.jobs.inputs.validation import name_inputs, read_inputs
 from services.gateway.jobs.options import find_parameter_errors, find_retry_errors
+from services.gateway.jobs.reuse.keys import add_reuse_key
 from services.gateway.jobs.runs.parse import NO_PIPELINES, KnownPipelines, find_pipeline, find_run_errors, to_run
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.catalogue import choose
@@ -98,6 +99,8 @@ def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
     job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
     if context.files is not None:
         job = add_files(job, request, found)
+    if pipeline is None:
+        job = add_reuse_key(job, request, model, found, files.found)
     if request.fallback_model is not None:
         validate_fallback(request, request.fallback_model, context.models, job.tensors, files)
     job = move_large_inputs(job, found, context.max_inline)

@@ -87,8 +87,13 @@ async def submit_job(
     streams = wants_stream(request)
     if streams:
         services.waiters.check_capacity(request.user.tenant_id)  # before anything is written
-    row, has_webhook, replayed = await submit_body(request, services, idempotency_key)
-    view = view_job(row, services.urls, webhook_status="pending" if has_webhook else "none")
+    row, has_webhook, replayed, outputs = await submit_body(request, services, idempotency_key)
+    view = view_job(
+        row,
+        services.urls,
+        webhook_status="pending" if has_webhook else "none",
+        outputs=None if outputs is None else services.urls.add_file_urls(outputs),
+    )
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
         tracing.add_link(row.traceparent)
@@ -103,8 +108,8 @@ async def submit_job(
     seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # several headers form one list
     if seconds:
         forget_body(request)
-    latest = await await_end(request, row, seconds, services) if seconds else None
-    if latest is not None and latest.status in TERMINAL:
+    latest = view if outputs is not None else await await_end(request, row, seconds, services) if seconds else None
+    if seconds and latest is not None and latest.status in TERMINAL:
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(latest, status_code=HTTPStatus.OK, headers=headers)
     return Response(latest or view, headers=headers)

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from common.event_types import JOB_EVENT_TYPES
 from common.ids import JobId
-from common.job_options import Name, Parameters, RetryOptions, Timeout
+from common.job_options import Name, Parameters, RetryOptions, Reuse, Timeout
 from common.job_states import Priority
 from common.views.job import JobView, Time
 from common.views.job_parts import AttemptFailure
@@ -101,6 +101,12 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A model to try once when all attempts have failed."""
     retain: Annotated[float, Meta(ge=1, le=31_536_000)] | None = None
     """How many seconds the job is kept after its end. The server may keep it for a shorter time."""
+    reuse: Reuse | msgspec.UnsetType | None = msgspec.UNSET
+    """Whether the job may take the result of another job of yours with the same inputs, model and parameters.
+
+    By default what the model's `charonia.reuse_seconds` says; without that, and with null, the job runs itself. It has
+    no effect where it cannot be right: for inputs at URLs, `output`, and a `run_at` in the future.
+    """
 
     @property
     def attempt_timeout(self) -> float:

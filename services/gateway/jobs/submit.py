@@ -13,6 +13,7 @@ from common.jobs.submit import JobTimes, submit_jobs
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database, statement_span
 from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.reuse.decisions import Decision
 from common.security.ssrf import AddressPolicy
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.store import Key
@@ -27,6 +28,7 @@ from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.parse import SubmitContext, parse_job
 from services.gateway.jobs.queue_limits.limits import QueueLimits
+from services.gateway.jobs.reuse.sharing import Plan, Sharing
 from services.gateway.jobs.runs.parse import mark_run
 from services.gateway.jobs.runs.submit import RunSubmitter
 from services.gateway.models.catalogue import Catalogue
@@ -37,11 +39,15 @@ Added = JobTimes | KeyRecord | Problem | None
 
 
 class SubmittedJob(NamedTuple):
-    """A job, whether it has its own webhook, and whether an earlier request with the same key submitted it."""
+    """A job, whether it has its own webhook, and whether an earlier request with the same key submitted it.
+
+    A job may have ended with the result of another one. `outputs` is that as JSON, unless it is large.
+    """
 
     row: Job
     has_webhook: bool
     replayed: bool
+    outputs: bytes | None = None
 
 
 class Submitter:
@@ -59,6 +65,7 @@ class Submitter:
         lookups: Lookups,
         large_inputs: LargeInputWriter,
         runs: RunSubmitter,
+        sharing: Sharing,
     ) -> None:
         self.lookups = lookups
         self.large_inputs = large_inputs
@@ -70,6 +77,7 @@ class Submitter:
         self.workers = workers
         self._database = database
         self._runs = runs
+        self._sharing = sharing
         self._batcher: Batcher[NewJob, Added] = Batcher(
             self._add_many, name="submits", size_of=lambda job: len(job.tensors)
         )
@@ -84,9 +92,8 @@ class Submitter:
         to a job deleted meanwhile.
         """
         times, gone = await submit_jobs(self._database, jobs)
-        self._wake_ups.announce(
-            [job.wake_up for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at]
-        )
+        due = [job for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at]
+        self._wake_ups.announce([job.wake_up for job in due if job.reuse_key is None])
         records: dict[TenantKey, KeyRecord] = {}
         if used := [
             (job.tenant_id, job.idempotency_key) for job in jobs if job.idempotency_key and job.id not in times
@@ -136,19 +143,44 @@ class Submitter:
     async def submit_job(self, job: NewJob, lease: BodyLease) -> SubmittedJob:
         """Commit the job. Raises as `submit` does."""
         lease.ensure(job.held_bytes)  # packed, `[1,1]` is 16 bytes of FP64
-        await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
+        plan = None if job.reuse_key is None else await self._sharing.plan(job)
+        if plan is None or plan.decision is not Decision.HIT:  # what ends at once takes no room in the queue
+            await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
         if not job.large_inputs:
-            return await self._add(job)
+            return await self._add_planned(job, plan)
         async with self.large_inputs.written([job]) as (written,):
-            return await self._add(written)
+            return await self._add_planned(written, plan)
 
-    async def _add(self, job: NewJob) -> SubmittedJob:
+    async def _add_planned(self, job: NewJob, plan: Plan | None) -> SubmittedJob:
+        """Add a job that may share something."""
+        try:
+            if plan is None:
+                return self._show(job, await self._add(job))
+            if plan.decision is Decision.HIT and plan.twin is not None:
+                if (hit := await self._sharing.take(job, plan.twin)) is not None:
+                    return SubmittedJob(hit.row, job.callback_url is not None, replayed=False, outputs=hit.outputs)
+                await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
+            return self._show(job, await self._add_sharing(job, plan))
+        except LargeInputsLost as error:
+            raise inputs_lost() from error
+
+    async def _add_sharing(self, job: NewJob, plan: Plan) -> Added:
+        """Add a job that leads or waits. One with files is added as one that waits: its transaction is long."""
+        if job.files or job.large_inputs:
+            added = await self._add(job)
+            if isinstance(added, JobTimes):
+                await self._sharing.settle(job, plan)
+            return added
+        with statement_span("INSERT", "jobs"):
+            shared = await self._sharing.add(job, plan)
+        return await self._find_record(job) if shared is None else shared.times
+
+    async def _add(self, job: NewJob) -> Added:
         batcher = self._batcher_with_files if job.files or job.large_inputs else self._batcher
         with statement_span("INSERT", "jobs"):
-            try:
-                added = await self._add_run(job) if job.is_run else await batcher.submit(job)
-            except LargeInputsLost as error:
-                raise inputs_lost() from error
+            return await self._add_run(job) if job.is_run else await batcher.submit(job)
+
+    def _show(self, job: NewJob, added: Added) -> SubmittedJob:
         match added:
             case Problem() as refusal:
                 raise refusal
@@ -166,9 +198,10 @@ class Submitter:
         added = await self._runs.add(run)
         if isinstance(added, JobFile):
             return file_gone(added)
-        if added is not None:
-            return added
-        key = (run.tenant_id, run.idempotency_key or "")
+        return added if added is not None else await self._find_record(run)
+
+    async def _find_record(self, job: NewJob) -> KeyRecord | None:
+        key = (job.tenant_id, job.idempotency_key or "")
         return (await self.idempotency_keys.store.find_records([key])).get(key)
 
 

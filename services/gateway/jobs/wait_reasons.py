@@ -1,7 +1,9 @@
 """Why a queued job does not run yet."""
 
+from datetime import datetime
 from uuid import UUID
 
+from common import ids
 from common.job_states import Status
 from common.jobs.job import Job
 from common.views.job import format_time
@@ -9,6 +11,8 @@ from common.views.job_parts import WaitingFor
 from services.gateway.jobs.store import MAX_POSITION
 from services.gateway.models.store import Workload
 from services.gateway.models.workloads import WorkloadReader, Workloads
+
+FOREVER = datetime.max.year  # how a time of `infinity` is read
 
 
 class WaitExplainer:
@@ -27,12 +31,22 @@ def explain_wait(row: Job, position: int | None, state: Workloads) -> WaitingFor
     if row.is_run:
         return explain_time(row, state) or WaitingFor("dispatcher", "a dispatcher begins the run soon")
     return (
-        explain_time(row, state)
+        explain_twin(row)
+        or explain_time(row, state)
         or explain_pause(row.tenant_id, state.models.get(row.model), state)
         or explain_absence(state.models.get(row.model))
         or explain_hold(row, state)
         or explain_slots(row, position, state)
     )
+
+
+def explain_twin(row: Job) -> WaitingFor | None:
+    if row.scheduled_at is None or row.scheduled_at.year < FOREVER:
+        return None
+    if row.twin is None:
+        return WaitingFor("same_job", "asks the same as other jobs; one of them starts soon")
+    twin = ids.encode(ids.Kind.JOB, row.twin)
+    return WaitingFor("same_job", f"asks the same as {twin}, and takes its result", twin)
 
 
 def explain_time(row: Job, state: Workloads) -> WaitingFor | None:

@@ -1,6 +1,6 @@
 """The SQL statements about models, one function each."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -40,6 +40,7 @@ class ModelVersion(msgspec.Struct, frozen=True):
     declared: bool = True
     reason: str | None = None
     settings: Mapping[str, str] = {}
+    loads: Sequence[UUID] | None = None  # those that answer now; None: a dispatcher does not know its own
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

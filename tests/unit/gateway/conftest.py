@@ -71,4 +71,6 @@ def submitter(workers: FakeWorkers) -> Submitter:
     none = cast(Any, None)
     files = InputFiles(none, none, none, 2**20, AddressPolicy())
     lookups, large_inputs = Lookups(files, FakePipelines()), LargeInputWriter(none, none, none, none)
-    return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers, lookups, large_inputs, none)
+    return Submitter(
+        none, FakeCatalogue(), none, AddressPolicy(), none, none, workers, lookups, large_inputs, none, none
+    )

@@ -8,6 +8,7 @@ from common.job_states import TERMINAL
 from common.jobs.cancel import lock_job
 from common.jobs.erase import erase_job, is_delivering, lock_events
 from common.jobs.run import count_step_jobs, erase_steps
+from common.jobs.twins import forget_result
 from common.postgres.database import Connection, Database
 from services.gateway.http.problems import LATER, Problem, conflict, not_found
 from services.gateway.jobs.runs.refusals import refuse_step
@@ -54,6 +55,8 @@ class Eraser:
                 return None
             if found.job.is_run:
                 await erase_step_jobs(connection, job_id)
+            if found.job.reused_from is not None:
+                await forget_result(connection, job_id)
             await erase_job(connection, job_id, events)
         return True
 

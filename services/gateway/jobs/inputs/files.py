@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from uuid import UUID
 
+import msgspec
+
 from common.errors import StoreNotFound
 from common.jobs.new_job import JobFile
 from common.locations.location import Location
@@ -20,7 +22,7 @@ from services.gateway.jobs.inputs.locations import (
     limit_seconds,
 )
 from services.gateway.jobs.inputs.references import KnownFile, KnownFiles
-from services.gateway.jobs.inputs.store import InputStore
+from services.gateway.jobs.inputs.store import InputStore, StoredFile
 from services.gateway.jobs.parse import SubmitContext
 
 
@@ -54,18 +56,21 @@ class InputFiles:
         writable = await self._locations.find_writable(
             context.tenant_id, [each for each in locations if each.is_folder]
         )
-        sizes = await self.store.find_files(context.tenant_id, [each for each in needed if isinstance(each, UUID)])
+        stored = await self.store.find_files(context.tenant_id, [each for each in needed if isinstance(each, UUID)])
         reads = asyncio.Semaphore(READS)
 
-        async def describe(file_id: UUID, size: int) -> KnownFile | None:
+        async def describe(file_id: UUID, stored: StoredFile) -> KnownFile | None:
             async with reads:
                 try:
                     key = file_key(context.tenant_id, file_id)
-                    return await describe_content(self._objects, key, size, may_be_npy=needed[file_id])
+                    found = await describe_content(self._objects, key, stored.size, may_be_npy=needed[file_id])
+                    return msgspec.structs.replace(found, sha256=stored.sha256)
                 except StoreNotFound:  # a sweeper deleted it just now
                     return None
 
-        described = await gather_within(limit_seconds(len(sizes)), {each[0]: describe(*each) for each in sizes.items()})
+        described = await gather_within(
+            limit_seconds(len(stored)), {each[0]: describe(*each) for each in stored.items()}
+        )
         found = {file_id: file for file_id, file in described.items() if file is not None}
         return context._replace(files=KnownFiles(found, self.max_tensor, self.policy, objects, writable))
 

@@ -1,6 +1,6 @@
 -- name: find_input_files
--- Returns those of a tenant's ($2) files ($1) that jobs may read, with their bytes.
-SELECT id, size
+-- Returns those of a tenant's ($2) files ($1) that jobs may read, with their bytes. What presigned URLs wrote was not hashed.
+SELECT id, size, CASE WHEN writable_until IS NULL THEN sha256 END AS sha256
 FROM files
 WHERE id = ANY ($1::uuid[]) AND tenant_id = $2 AND status = 'ready' AND expires_at > now();
 

@@ -24,10 +24,14 @@ MAX_URL = 8000  # characters; signed URLs of object stores are long
 
 
 class KnownFile(msgspec.Struct, frozen=True):
-    """A file of the tenant. `npy` is its header, or why that is invalid, if it is read as an .npy file."""
+    """A file of the tenant. `npy` is its header, or why that is invalid, if it is read as an .npy file.
+
+    `sha256` is None if Charonia has not hashed the file itself.
+    """
 
     size: int
     npy: NpyHeader | str | None = None
+    sha256: bytes | None = None
 
 
 class KnownFiles(msgspec.Struct, frozen=True):

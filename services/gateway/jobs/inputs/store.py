@@ -5,6 +5,7 @@ a sweeper finds.
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from common.jobs.new_job import LargeInput
@@ -14,14 +15,21 @@ from common.postgres.database import Database
 QUERIES = sql.load("services.gateway.jobs.inputs")
 
 
+class StoredFile(NamedTuple):
+    """The bytes of a file, and its SHA-256. None: Charonia has not hashed it itself."""
+
+    size: int
+    sha256: bytes | None = None
+
+
 class InputStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find_files(self, tenant_id: UUID, files: Collection[UUID]) -> dict[UUID, int]:
-        """Return the bytes of those of the files that jobs of the tenant may read."""
+    async def find_files(self, tenant_id: UUID, files: Collection[UUID]) -> dict[UUID, StoredFile]:
+        """Return those of the files that jobs of the tenant may read."""
         found = await self._database.fetch(QUERIES["find_input_files"], list(files), tenant_id)
-        return {record["id"]: record["size"] for record in found}
+        return {record["id"]: StoredFile(record["size"], record["sha256"]) for record in found}
 
     async def measure(self, tenants: Collection[UUID]) -> dict[UUID, int]:
         """Return the bytes of all files of tenants that have some."""

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from common import tensors
+from common.job_options import Reuse
 from common.jobs.new_job import NewJob
 from common.pipelines.graph import find_divided_inputs
 from common.pipelines.run_state import begin, encode
@@ -73,6 +74,7 @@ def find_run_errors(request: SubmitJob) -> list[FieldError]:
         "/fallback_model": (request.fallback_model is not None, "set `fallback_model` of the steps in the pipeline"),
         "/parameters": (bool(request.parameters), "set `parameters` of the steps in the pipeline"),
         "/expires_in": (request.expires_in is not None, "set `timeout`, in which the run must end"),
+        "/reuse": (isinstance(request.reuse, Reuse), "set `reuse` of the steps in the pipeline"),
         "/output/location": (request.output is not None, "fetch the outputs, and store them yourself"),
     }
     return [

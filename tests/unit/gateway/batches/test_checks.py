@@ -39,7 +39,9 @@ async def check(pipelines: FakePipelines, *items: object) -> CheckedItems:
     none = cast(Any, None)
     lookups = Lookups(InputFiles(none, none, none, 2**20, AddressPolicy()), pipelines)
     large = LargeInputWriter(none, none, none, none)
-    submitter = Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, FakeWorkers(), lookups, large, none)
+    submitter = Submitter(
+        none, FakeCatalogue(), none, AddressPolicy(), none, none, FakeWorkers(), lookups, large, none, none
+    )
     return await check_items(submitter, Key(ids.new(), ids.new()), ids.new(), FakeItems(items), TRACEPARENT)
 
 

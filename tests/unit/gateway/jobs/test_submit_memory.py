@@ -58,7 +58,9 @@ async def submit(budget: BodyBudget, held: int = len(BODY)) -> int:
     """Return what a submit holds while its inputs are written. `held` are the bytes that it holds before."""
     writer = Writer(budget)
     lookups, policy = Lookups(InputFiles(NONE, NONE, NONE, 2**20, AddressPolicy()), NONE), AddressPolicy()
-    submitter = Submitter(NONE, FakeCatalogue(), NONE, policy, NoLimits(), NONE, FakeWorkers(), lookups, writer, NONE)
+    submitter = Submitter(
+        NONE, FakeCatalogue(), NONE, policy, NoLimits(), NONE, FakeWorkers(), lookups, writer, NONE, NONE
+    )
     lease = BodyLease(budget, BodyDeadlines())
     lease.grow(held)
     context = await submitter.make_context(Key(ids.new(), ids.new()), TRACEPARENT)

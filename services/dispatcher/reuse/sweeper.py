@@ -1,0 +1,59 @@
+"""Settles groups that nobody else settles: after kills, lost answers, cancels, and ends by the release before."""
+
+import asyncio
+
+from common.jobs.take_results import find_groups
+from common.postgres.database import Database
+from common.postgres.leadership import Leadership, LeaseStore, Loops
+from common.reuse.key import FIRST
+from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
+from services.dispatcher.reuse.settler import Settler
+
+ROLE = "reuse"  # of its own: a process of the release before may lead the maintenance
+BATCH = 500  # groups
+PAUSE_FACTOR = 9  # times as long as the search took: it takes a tenth of the server's time at most
+
+log = Log("reuse")
+
+
+class ReuseSweeper:
+    """Looks at all groups at intervals."""
+
+    def __init__(self, database: Database, settler: Settler, interval: float) -> None:
+        """`interval` is in seconds."""
+        self._database = database
+        self._settler = settler
+        self._interval = interval
+        self._after = FIRST
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        outage = Outage()
+        while True:
+            pause = self._interval
+            with outage.tolerate("reuse.database_unavailable", log):
+                pause = await self.sweep()
+            await asyncio.sleep(pause)
+
+    async def sweep(self) -> float:
+        """Settle the next groups that have no twin which may still succeed. Return for how many seconds to pause."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        groups = await find_groups(self._database, self._after, BATCH)
+        seconds = PAUSE_FACTOR * (clock() - began)
+        is_last = len(groups) < BATCH
+        self._after = FIRST if is_last else groups[-1].key
+        for group in groups:
+            if not group.is_live:
+                await self._settler.try_settle(group.key)
+        return max(self._interval, seconds) if is_last else seconds
+
+
+def make_leadership(database: Database, settler: Settler, interval: float) -> Leadership:
+    """Return what sweeps while this process is the elected one."""
+
+    def begin() -> Loops:
+        return {"groups": ReuseSweeper(database, settler, interval).run}
+
+    return Leadership(LeaseStore(database, ROLE), begin)
