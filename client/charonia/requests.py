@@ -33,11 +33,17 @@ class OutputTarget(TypedDict, total=False):
     location: str
 
 
+class Reuse(TypedDict):
+    """Lets a job take a result of another one of yours that asked the same, up to `max_age` seconds old."""
+
+    max_age: float
+
+
 class Options(TypedDict, total=False):
     """More fields of a submit, under the API's names. Times are in seconds.
 
     `timeout` is that of one attempt, or of a whole run of a pipeline. `expires_in` is how long the job may wait before
-    it starts, and `retain` how long it is kept after its end.
+    it starts, and `retain` how long it is kept after its end. `reuse` is None for a job that must run itself.
     """
 
     version: str
@@ -49,6 +55,7 @@ class Options(TypedDict, total=False):
     fallback_model: str
     retain: float
     output: OutputTarget
+    reuse: Reuse | None
 
 
 def make_fields(

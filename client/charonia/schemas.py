@@ -83,18 +83,20 @@ class AttemptFailure(msgspec.Struct, frozen=True):
 
 
 class Metrics(msgspec.Struct, frozen=True):
-    """In milliseconds; None until known."""
+    """In milliseconds; None until known. `reused_from` is the job that made the outputs, if this one took them."""
 
     queue_ms: int | None = None
     inference_ms: int | None = None
     total_ms: int | None = None
+    reused_from: str | None = None
 
 
 class WaitingFor(msgspec.Struct, frozen=True):
-    """Why a queued job does not run yet: a stable `code`, and a sentence."""
+    """Why a queued job does not run yet: a stable `code`, and a sentence. `job` is the one that it waits for."""
 
     code: str
     detail: str
+    job: str | None = None
 
 
 class RunStep(msgspec.Struct, frozen=True):

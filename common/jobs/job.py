@@ -61,6 +61,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.reuse_key is None else ReuseKey(self.tenant_id, self.reuse_key)
 
     @property
+    def sharing_id(self) -> UUID | None:
+        """Its id, if it may share its files with other jobs."""
+        return None if self.reuse_key is None else self.id
+
+    @property
     def is_run(self) -> bool:
         return self.run_state is not None
 

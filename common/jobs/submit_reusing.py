@@ -23,10 +23,11 @@ class Candidate(NamedTuple):
 
 
 class Reused(NamedTuple):
-    """A job to add with the result of a twin. It is submitted, and ends, at the time `at`."""
+    """A job to add with the result of a twin, under its claim. It is submitted, and ends, at the time `at`."""
 
     job: NewJob
     twin: UUID
+    claim: int
     at: datetime
     event: NewEvent
 

@@ -66,13 +66,13 @@ WITH given AS (
     :jobs.job.parameters::bytea[], :jobs.job.metadata::bytea[], :jobs.job.callback_url::text[],
     :jobs.job.callback_event_list::text[], :jobs.job.idempotency_key::text[], :jobs.job.fingerprint::bytea[],
     :jobs.job.retain::double precision[], :jobs.job.input_bytes::integer[], :jobs.job.request::bytea[],
-    :jobs.job.reuse_key::bytea[], :jobs.job.reuse_seconds::double precision[], :jobs.twin::uuid[], :jobs.at::timestamptz[],
+    :jobs.job.reuse_key::bytea[], :jobs.job.reuse_seconds::double precision[], :jobs.twin::uuid[], :jobs.claim::bigint[], :jobs.at::timestamptz[],
     :jobs.event.id::uuid[], :jobs.event.sequence::bigint[], :jobs.event.type::text[], :jobs.event.body::bytea[],
     :jobs.event.traceparent::text[]
   ) AS t(
     id, tenant_id, priority, max_attempts, expires_in, timeout, initial_delay, max_delay, fallback_model, traceparent,
     tensors, parameters, metadata, callback_url, callback_event_list, idempotency_key, fingerprint, retain, input_bytes,
-    request, reuse_key, reuse_seconds, source, at, event_id, sequence, event_type, event_body, event_traceparent
+    request, reuse_key, reuse_seconds, source, claim, at, event_id, sequence, event_type, event_body, event_traceparent
   )
 ), maker AS MATERIALIZED (
   SELECT id, model, version, outputs, output_file_bytes, load_id, prompt_tokens, completion_tokens, finish_reason
@@ -102,7 +102,7 @@ WITH given AS (
   INSERT INTO shared_outputs (source, job_id) SELECT source, id FROM new WHERE output_file_bytes > 0
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, claim, traceparent, callback_url)
-  SELECT event_id, tenant_id, id, model, sequence, event_type, at, event_body, 0, event_traceparent,
+  SELECT event_id, tenant_id, id, model, sequence, event_type, at, event_body, claim, event_traceparent,
          CASE WHEN string_to_array(callback_event_list, ',') && event_patterns(event_type) THEN callback_url END
   FROM new
 )
@@ -110,10 +110,10 @@ INSERT INTO jobs (id, generation, tenant_id, model, version, priority, status, m
                   finished_at, ended_xid, timeout, initial_delay, max_delay, fallback_model, traceparent, retain,
                   input_bytes, tensors, parameters, metadata, callback_url, callback_events, request, outputs,
                   output_file_bytes, prompt_tokens, completion_tokens, finish_reason, reuse_key, reuse_seconds,
-                  reused_from, load_id)
+                  reused_from, load_id, claim)
 SELECT id, current_generation(), tenant_id, model, version, priority, 'succeeded', max_attempts, at, at, expires_at, at,
        pg_current_xact_id(), timeout, initial_delay, max_delay, fallback_model, traceparent, retain, input_bytes, tensors,
        parameters, metadata, callback_url, string_to_array(callback_event_list, ','), request, outputs,
-       output_file_bytes, prompt_tokens, completion_tokens, finish_reason, reuse_key, reuse_seconds, source, load_id
+       output_file_bytes, prompt_tokens, completion_tokens, finish_reason, reuse_key, reuse_seconds, source, load_id, claim
 FROM new
 RETURNING id;

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from common.job_options import Name, Parameters, RetryOptions, Timeout
+from common.job_options import Name, Parameters, RetryOptions, Reuse, Timeout
 from common.job_states import Priority
 from common.tensors import Datatype
 
@@ -58,6 +58,11 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """How to retry failed attempts."""
     fallback_model: Name | None = None
     """A model to try once when all attempts have failed."""
+    reuse: Reuse | None = None
+    """Whether the step may take the result of another step of yours with the same inputs, model and parameters.
+
+    By default it does not, whatever the model's own default is. Steps share nothing with other jobs.
+    """
 
 
 class PipelineDefinition(msgspec.Struct, frozen=True, kw_only=True):

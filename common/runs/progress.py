@@ -38,7 +38,7 @@ from common.reuse.key import ReuseKey
 from common.runs.outputs import render_outputs
 from common.runs.pipelines import Pipeline
 from common.runs.step_inputs import StepInputs, starting
-from common.runs.step_jobs import make_job
+from common.runs.step_jobs import NO_HASHES, make_job
 from common.runs.tensor_files import CannotGoOn, TensorFiles
 from common.telemetry.logs import Log
 from common.views.job import JobUrls, job_log_fields, render_event
@@ -256,7 +256,8 @@ async def make_jobs(run: Run, state: RunState, pipeline: Pipeline, inputs: StepI
             with starting(name):
                 elements, place = await inputs.list_elements(step, found.place, wanted)
             made = wanted[: len(elements)]
-            jobs += [make_job(run, name, step, index, each) for index, each in zip(made, elements, strict=True)]
+            hashes = await inputs.find_hashes(elements) if step.reuse is not None else NO_HASHES
+            jobs += [make_job(run, name, step, index, each, hashes) for index, each in zip(made, elements, strict=True)]
             state = advance.note_made(state, name, made.stop, place)
     return state, jobs
 

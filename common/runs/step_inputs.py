@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
+from uuid import UUID
 
 from common import tensors
 from common.jobs.run import Run
@@ -11,6 +12,7 @@ from common.pipelines.definition import StepDefinition
 from common.pipelines.elements import InvalidElements, gather, gather_nothing
 from common.pipelines.references import PipelineReference, parse_reference
 from common.pipelines.run_state import Place
+from common.postgres import statements
 from common.postgres.database import Connection
 from common.runs.divided_tensor import DividedTensor, Parts
 from common.runs.pipelines import Pipeline
@@ -18,6 +20,7 @@ from common.runs.step_outputs import StepOutputs
 from common.runs.tensor_files import CannotGoOn, TensorFiles
 from common.tensors import FileContent, Tensor
 
+STATEMENTS = statements.load("common.runs", "step_inputs.sql")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -93,6 +96,14 @@ class StepInputs:
         named = [Tensor(step.for_each, each.datatype, each.shape, each.data) for each in elements]
         kept = await self._keep(named)
         return [[each, *inputs.values()] for each in kept], place
+
+    async def find_hashes(self, elements: Sequence[Sequence[Tensor]]) -> dict[UUID, bytes]:
+        """Return the SHA-256 of the files of inputs, as far as Charonia has hashed them itself."""
+        files = {each.data.file_id for inputs in elements for each in inputs if isinstance(each.data, FileContent)}
+        if not files:
+            return {}
+        found = await STATEMENTS["find_hashes"].run(self._connection, files=list(files))
+        return {record["id"]: record["sha256"] for record in found}
 
     async def _keep(self, made: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return tensors, in files of the run if they are too large for a row. Those cut out of a row are not."""

@@ -1,6 +1,6 @@
 """Makes the jobs of a step. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -11,13 +11,30 @@ from common.jobs.run import Run
 from common.pipelines.definition import StepDefinition
 from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.wake_ups import job_wake_up
+from common.reuse.digest import Question, make_key
 from common.tensors import FileContent, ObjectContent, Tensor
 
+NO_HASHES: Mapping[UUID, bytes] = {}
 
-def make_job(run: Run, name: str, step: StepDefinition, index: int, inputs: Sequence[Tensor]) -> NewJob:
-    """Return the job of an element of a step. It runs in the run's trace, and is kept as long."""
+
+def make_job(
+    run: Run,
+    name: str,
+    step: StepDefinition,
+    index: int,
+    inputs: Sequence[Tensor],
+    hashes: Mapping[UUID, bytes] = NO_HASHES,
+) -> NewJob:
+    """Return the job of an element of a step. It runs in the run's trace, and is kept as long.
+
+    `hashes` has the SHA-256 of files, if the step reuses results.
+    """
     job_id = ids.new()
     priority = run.priority if step.priority is None else step.priority
+    key = None
+    if step.reuse is not None:
+        question = Question(run.tenant_id, step.model, step.version, step.fallback_model, True, step.parameters)
+        key = make_key(question, inputs, hashes)
     return NewJob(
         id=job_id,
         tenant_id=run.tenant_id,
@@ -45,6 +62,8 @@ def make_job(run: Run, name: str, step: StepDefinition, index: int, inputs: Sequ
         parent=run.id,
         step=name,
         step_index=index,
+        reuse_key=key,
+        reuse_seconds=None if key is None or step.reuse is None else step.reuse.max_age,
     )
 
 

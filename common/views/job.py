@@ -142,15 +142,18 @@ class JobUrls(msgspec.Struct, frozen=True):
         template = self.traces if _TRACE_ID in self.traces else f"{self.traces.rstrip('/')}/trace/{_TRACE_ID}"
         return template.replace(_TRACE_ID, trace_id)
 
-    def add_file_urls(self, outputs: bytes, at: datetime | None = None, until: datetime | None = None) -> bytes:
+    def add_file_urls(
+        self, outputs: bytes, at: datetime | None = None, until: datetime | None = None, job: UUID | None = None
+    ) -> bytes:
         """Return outputs as JSON in which each file has a URL that needs no key.
 
-        It is good until a time; by default for a while after `at`, or now.
+        It is good until a time; by default for a while after `at`, or now. With `job`, its erasure ends the URL: give a
+        job that may share its files.
         """
         if self.signer is None:
             return outputs
         at = at or datetime.now(UTC)
-        return sign_files(outputs, self.public, self.signer, at, VALID if until is None else until - at)
+        return sign_files(outputs, self.public, self.signer, at, VALID if until is None else until - at, job)
 
     def outputs(self, job_id: UUID, at: datetime) -> str:
         """Return a URL of a job's outputs that needs no key, for a limited time after `at`."""
@@ -265,7 +268,7 @@ def render_event(
     has_large_outputs: bool = False,
 ) -> bytes:
     """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS, which need not be read."""
-    outputs = None if outputs is None else links.add_file_urls(outputs, at)
+    outputs = None if outputs is None else links.add_file_urls(outputs, at, job=row.sharing_id)
     too_large = has_large_outputs or (outputs is not None and len(outputs) > MAX_OUTPUTS)
     view = view_job(row, links, outputs=None if too_large else outputs)
     if too_large:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -224,8 +225,13 @@ def names_files(outputs: bytes) -> bool:
     return _FILE_FIELD in outputs
 
 
-def sign_files(outputs: bytes, public: str, signer: UrlSigner, at: datetime, lifetime: timedelta) -> bytes:
-    """Return outputs as JSON in which each file has a URL that needs no key for `lifetime` after `at`."""
+def sign_files(
+    outputs: bytes, public: str, signer: UrlSigner, at: datetime, lifetime: timedelta, job: UUID | None = None
+) -> bytes:
+    """Return outputs as JSON in which each file has a URL that needs no key for `lifetime` after `at`.
+
+    With `job`, the URLs end with the erasure of that job.
+    """
     if not names_files(outputs):
         return outputs
 
@@ -233,7 +239,7 @@ def sign_files(outputs: bytes, public: str, signer: UrlSigner, at: datetime, lif
         shown = found.group(1).decode()
         file_id = ids.parse(ids.Kind.FILE, shown)
         assert file_id is not None, "a dispatcher wrote the id"
-        url = f"{public}/v1/files/{shown}/content?{signer.sign(file_id, at, lifetime)}"
+        url = f"{public}/v1/files/{shown}/content?{signer.sign(file_id, at, lifetime, job)}"
         return found.group() + b',"url":' + msgspec.json.encode(url)
 
     return _FILE.sub(add_url, outputs)

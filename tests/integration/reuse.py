@@ -68,6 +68,10 @@ class Sharers:
     async def run(self, **changes: Any) -> JobToRun:
         """Run the job whose turn it is, and settle its group."""
         (job,) = await take(self.database)
+        return await self.end(job, **changes)
+
+    async def end(self, job: JobToRun, **changes: Any) -> JobToRun:
+        """End a job, and settle its group."""
 
         values: dict[str, Any] = {"version": "1", "load_id": self.load, "outputs": RESULT, "inference_ms": 5.0}
         values["finished_at"] = job.started_at

@@ -46,6 +46,15 @@ SetOption = Annotated[
         "--set output.location=s3://bucket/folder/.",
     ),
 ]
+MaxAgeOption = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option(
+        "--max-age",
+        min=0,
+        metavar="SECONDS",
+        help="Take a result of the same job up to so many seconds old; with 0, only of one that is in flight.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Since = Annotated[Time, typer.Option(metavar="TIME", help="Only newer ones: 15m, 2h, 7d or a time.")]
 KeyOption = Annotated[
@@ -91,14 +100,23 @@ def read_json(text: str) -> Any:
 
 
 def make_submit_fields(
-    priority: Priority | None, webhook: str | None, metadata: Sequence[str] | None, fields: Sequence[str] | None
+    priority: Priority | None,
+    webhook: str | None,
+    metadata: Sequence[str] | None,
+    fields: Sequence[str] | None,
+    max_age: float | None = None,
 ) -> dict[str, Any]:
     """Return the arguments of `submit`, `run` and `map` besides the inputs. Raise InvalidArgument."""
+    given = read_pairs("--set", fields, FIELDS)
+    if max_age is not None:
+        if "reuse" in given:
+            raise InvalidArgument("--max-age and --set reuse say the same; give one of them")
+        given["reuse"] = {"max_age": max_age}
     return {
         "priority": priority,
         "webhook": webhook,
         "metadata": read_pairs("--metadata", metadata) or None,
-        "options": read_pairs("--set", fields, FIELDS) or None,
+        "options": given or None,
     }
 
 

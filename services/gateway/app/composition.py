@@ -266,7 +266,7 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
     store = BatchStore(connections.database)
     return BatchServices(
         authenticator=services.authenticator,
-        submitter=BatchSubmitter(store, services.submitter, JobAnnouncer(connections.wake_ups)),
+        submitter=BatchSubmitter(store, services.submitter, JobAnnouncer(connections.wake_ups, connections.database)),
         store=store,
         waiting=BatchWaiting(store, connections.waiters),
         canceler=BatchCanceler(store, services.canceler),

@@ -89,7 +89,8 @@ def take_next(rows: Sequence[ResultRow], start: int) -> list[ResultRow]:
 
 def view_result(row: ResultRow, urls: JobUrls) -> BatchResult:
     """Return a line of the results."""
-    outputs = None if row.outputs is None else urls.add_file_urls(row.outputs)
+    sharing = None if row.job is None else row.job.sharing_id
+    outputs = None if row.outputs is None else urls.add_file_urls(row.outputs, job=sharing)
     job = None if row.job is None else view_job(row.job, urls, outputs=outputs)
     error = REMOVED if row.job is None else None
     if row.problem is not None:

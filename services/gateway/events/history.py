@@ -106,7 +106,9 @@ def to_event(job_id: UUID, row: HistoryRow, urls: JobUrls) -> Event:
         attempt=row.attempt,
         model=row.model,
         error=error,
-        outputs=msgspec.UNSET if row.body is None else msgspec.Raw(urls.add_file_urls(row.body)),
+        outputs=msgspec.UNSET
+        if row.body is None
+        else msgspec.Raw(urls.add_file_urls(row.body, job=job_id if row.is_shared else None)),
     )
     return Event(format_event_id(row.position), row.type, encode(row, msgspec.Raw(msgspec.json.encode(step))))
 

@@ -1,13 +1,18 @@
 -- name: find_snapshots
 -- Returns the snapshots of jobs and batches ($1). A batch has one step: its completion. It does not check the tenant:
 -- clients never see a snapshot.
-SELECT
-  j.id, j.status, j.claim,
-  coalesce((SELECT max(s.number) FROM job_steps s WHERE s.job_id = j.id AND s.claim = j.claim), 0) AS steps
-FROM jobs j
+SELECT j.id, j.status, coalesce(t.claim, j.claim) AS claim,
+       coalesce((
+         SELECT max(s.number)
+         FROM job_steps s
+         WHERE s.job_id = coalesce(t.id, j.id) AND s.claim = coalesce(t.claim, j.claim)
+       ), 0) AS steps,
+       j.twin
+FROM job_facts j
+LEFT JOIN jobs t ON t.id = j.twin
 WHERE j.id = ANY($1::uuid[])
 UNION ALL
-SELECT id, CASE WHEN finished_at IS NULL THEN 'processing' ELSE 'succeeded' END, 0, 0
+SELECT id, CASE WHEN finished_at IS NULL THEN 'processing' ELSE 'succeeded' END, 0, 0, NULL
 FROM batches
 WHERE id = ANY($1);
 
@@ -23,10 +28,15 @@ SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
 -- Returns the events of a job ($1) after a position ($2, $3), in order: at most $4, and no more once the bodies reach $5
 -- bytes. A body over $5 bytes, which is always of a response, is left out; its size is known.
 --
+-- A job that waits for a twin has the twin's responses, and one that took a result has those of the job that made it, as long
+-- as that has them.
+--
 -- Within a claim, event 0 is the start. Even numbers are responses, and the odd one between them is a cancel request.
 -- 2147483646 is the return to the queue, 2147483647 the end.
 WITH job AS MATERIALIZED (
   SELECT * FROM job_facts WHERE id = $1
+), source AS MATERIALIZED (
+  SELECT coalesce(reused_from, twin) AS id FROM job WHERE erased_at IS NULL
 ), history AS (
   SELECT 0::bigint AS claim, 0 AS number, 'job.queued' AS type, created_at AS at, NULL::bytea AS body,
          NULL::integer AS attempt, NULL::text AS model, NULL::text AS error_code, NULL::text AS error_message
@@ -37,6 +47,15 @@ WITH job AS MATERIALIZED (
     FROM job_steps
     WHERE job_id = $1 AND (claim, number) > ($2, $3)
     ORDER BY claim, number
+    LIMIT $4
+  )
+  UNION ALL
+  (
+    SELECT s.claim, s.number, s.type, s.created_at, s.outputs, NULL, NULL, NULL, NULL
+    FROM source
+    JOIN job_steps s ON s.job_id = source.id
+    WHERE s.type = 'job.output' AND (s.claim, s.number) > ($2, $3)
+    ORDER BY s.claim, s.number
     LIMIT $4
   )
   UNION ALL
@@ -61,7 +80,8 @@ WITH job AS MATERIALIZED (
   WHERE finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = $1 AND e.claim = job.claim)
 )
 SELECT claim, number, type, at, CASE WHEN octet_length(body) <= $5::bigint THEN body END AS body, attempt, model,
-       error_code, error_message, coalesce(octet_length(body), 0) AS size
+       error_code, error_message, coalesce(octet_length(body), 0) AS size,
+       coalesce((SELECT reuse_key IS NOT NULL FROM job), false) AS is_shared
 FROM (
   SELECT *, sum(octet_length(body)) OVER (
     ORDER BY claim, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -72,5 +92,9 @@ WHERE coalesce(size_before, 0) < $5::bigint
 ORDER BY claim, number;
 
 -- name: read_response
--- Returns the outputs of a response ($1, $2, $3). It does not check the tenant: the caller did.
-SELECT outputs FROM job_steps WHERE job_id = $1 AND claim = $2 AND number = $3;
+-- Returns the outputs of a response ($1, $2, $3), which may be one of its twin's. It does not check the tenant: the caller
+-- did.
+SELECT s.outputs
+FROM job_facts j
+JOIN job_steps s ON s.job_id IN (j.id, j.reused_from, j.twin) AND s.claim = $2 AND s.number = $3
+WHERE j.id = $1 AND j.erased_at IS NULL AND s.outputs IS NOT NULL;

@@ -13,11 +13,15 @@ QUERIES = sql.load("services.gateway.events")
 
 
 class JobSnapshot(NamedTuple):
-    """A job's progress. It differs after every event of the job. A completed batch has `succeeded`."""
+    """A job's progress. It differs after every event of the job. A completed batch has `succeeded`.
+
+    A job that waits for a twin has the twin's claim and steps.
+    """
 
     status: Status
     claim: int
     steps: int
+    twin: UUID | None = None
 
 
 class EventPosition(NamedTuple):
@@ -33,7 +37,8 @@ START = EventPosition(-1, 0)
 class HistoryRow(NamedTuple):
     """An event of a job. `body` is a response's outputs, or the webhook body of a terminal event.
 
-    A body that is too large for a page is left out. `size` is its size in bytes all the same.
+    A body that is too large for a page is left out. `size` is its size in bytes all the same. `is_shared`: the job may
+    share its files with others.
     """
 
     position: EventPosition
@@ -45,6 +50,7 @@ class HistoryRow(NamedTuple):
     error_code: str | None
     error_message: str | None
     size: int = 0
+    is_shared: bool = False
 
     @property
     def lacks_body(self) -> bool:
@@ -58,7 +64,9 @@ class EventStore:
     async def find_snapshots(self, jobs: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
         """Return the snapshots of the jobs and batches that exist."""
         return {
-            record["id"]: JobSnapshot(read_text(Status, record["status"]), record["claim"], record["steps"])
+            record["id"]: JobSnapshot(
+                read_text(Status, record["status"]), record["claim"], record["steps"], record["twin"]
+            )
             for record in await self._database.fetch(QUERIES["find_snapshots"], jobs)
         }
 

@@ -19,6 +19,7 @@ from common.rabbitmq.messages import WAITERS_SECONDS, JobsChanged, Message
 from common.telemetry.logs import Log
 from services.gateway.auth.authentication import unauthorized
 from services.gateway.auth.store import Key
+from services.gateway.events.followers import Followers
 from services.gateway.events.store import EventStore, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.http.problems import LATER, Problem
@@ -71,6 +72,7 @@ class Waiters:
         self._is_connected = is_connected
         self._announcing: asyncio.Task[None] | None = None
         self._by_job: dict[UUID, set[Waiter]] = {}
+        self._followers = Followers()
         self._per_tenant: Counter[UUID] = Counter()
         self.count = 0
         self.closing = False
@@ -84,6 +86,9 @@ class Waiters:
 
     async def _find_snapshots(self, jobs: list[UUID]) -> list[JobSnapshot | None]:
         found = await self._store.find_snapshots(jobs)
+        for job in jobs:
+            if job in self._by_job:
+                self._followers.note(job, found[job].twin if job in found else None)
         return [found.get(job) for job in jobs]
 
     def check_capacity(self, tenant_id: UUID) -> None:
@@ -126,6 +131,7 @@ class Waiters:
         self._by_job[waiter.job_id].discard(waiter)
         if not self._by_job[waiter.job_id]:
             del self._by_job[waiter.job_id]
+            self._followers.forget(waiter.job_id)
 
     async def wait(self, job_id: UUID, key: Key, seconds: float) -> None:
         """Return when the job has ended, after `seconds`, or when the gateway stops.
@@ -147,7 +153,10 @@ class Waiters:
         """Handle a JobsChanged message: wake the waiters of its jobs."""
         if not isinstance(message, JobsChanged):
             raise UnknownMessage(f"a {type(message).__name__} is no change of jobs")
-        await self._wake_changed(job for job in message.job_ids if job in self._by_job)
+        changed = dict.fromkeys(job for job in message.job_ids if job in self._by_job)
+        for twin in message.job_ids:
+            changed |= dict.fromkeys(self._followers.find(twin))
+        await self._wake_changed(changed)
 
     async def _wake_changed(self, jobs: Iterable[UUID]) -> None:
         """Wake the waiters whose job differs from their snapshot."""

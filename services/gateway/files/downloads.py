@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from litestar import MediaType, Request, Response, get
 from litestar.openapi.datastructures import ResponseSpec
@@ -56,6 +56,10 @@ async def download_file(
     services: Services,
     expires: Annotated[int | None, Parameter(description="Part of a signed URL: when it expires.")] = None,
     signature: Annotated[str | None, Parameter(description="Part of a signed URL: its signature.")] = None,
+    job: Annotated[
+        str | None,
+        Parameter(description="Part of a signed URL: the job that shows the file. Its erasure ends the URL."),
+    ] = None,
     byte_range: Annotated[
         str | None, Parameter(header="Range", description="A range of bytes, such as `bytes=0-1023` (RFC 9110).")
     ] = None,
@@ -69,7 +73,7 @@ async def download_file(
     404.
     """
     check_parameters(request)
-    file = await find_readable(request, services, file_id, expires, signature)
+    file = await find_readable(request, services, file_id, SignedQuery(expires, signature, job))
     return await send_file(request, services, file, byte_range, if_range)
 
 
@@ -117,15 +121,26 @@ def may_be_redirected(request: Request[Any, Any, Any]) -> bool:
     return IS_HEAD not in request.scope and request.headers.get("sec-fetch-dest") != "empty"
 
 
+class SignedQuery(NamedTuple):
+    """The query of a signed URL of a file."""
+
+    expires: int | None
+    signature: str | None
+    job: str | None = None
+
+
 async def find_readable(
-    request: Request[Any, Any, Any], services: FileServices, file_id: str, expires: int | None, signature: str | None
+    request: Request[Any, Any, Any], services: FileServices, file_id: str, query: SignedQuery
 ) -> FileRow:
     """Return the file that a signed URL or a key may read. Raises Problem (401, 403, 404, 409)."""
     parsed = parse_id(ids.Kind.FILE, file_id)
-    if expires is None or signature is None:
+    if query.expires is None or query.signature is None:
         key = await services.authenticator.authenticate(request)
         return await services.presigned.find(parsed, key.tenant_id)
-    check_signed_url(services.signer, parsed, "file", expires, signature)
+    job = None if query.job is None else parse_id(ids.Kind.JOB, query.job)
+    check_signed_url(services.signer, parsed, "file", query.expires, query.signature, job)
+    if job is not None and not await services.store.is_shown(job):
+        raise not_found("file")
     return await services.presigned.find(parsed)
 
 

@@ -88,3 +88,7 @@ WHERE id = $1 AND NOT EXISTS (
   SELECT FROM jobs WHERE generation <= 0 AND input_files @> ARRAY[$1] AND input_files IS NOT NULL
 ) AND NOT EXISTS (SELECT FROM batches WHERE input_file = $1 AND read_to IS NOT NULL)
 RETURNING id;
+
+-- name: is_shown
+-- Returns a row if a job ($1) shows its outputs: it has not been erased or removed.
+SELECT FROM jobs WHERE id = $1 AND erased_at IS NULL;

@@ -103,6 +103,10 @@ class FileStore:
         """Return a file or a presigned upload of any tenant."""
         return await self._fetch_file("find_file", file_id)
 
+    async def is_shown(self, job_id: UUID) -> bool:
+        """Return whether a job shows its outputs: it has not been erased or removed."""
+        return await self._database.fetch_one(QUERIES["is_shown"], job_id) is not None
+
     async def list(self, tenant_id: UUID, before: Cursor, limit: int) -> list[FileRow]:
         """Return files of a tenant, newest first."""
         found = await self._database.fetch(QUERIES["list_files"], tenant_id, *before, limit)

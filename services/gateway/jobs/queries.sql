@@ -91,9 +91,9 @@ SELECT (SELECT max(total) FROM others) + jobs + 1 AS position FROM above;
 SELECT FROM jobs WHERE id = $1 AND tenant_id = $2;
 
 -- name: measure_outputs
--- Returns the tenant of a succeeded job ($1), and the size of its outputs. It does not check the tenant: the caller
+-- Returns the tenant of a succeeded job ($1), the size of its outputs, and whether others may share their files. It does not check the tenant: the caller
 -- checked a signature.
-SELECT tenant_id, octet_length(outputs) AS size FROM jobs WHERE id = $1 AND outputs IS NOT NULL;
+SELECT tenant_id, octet_length(outputs) AS size, reuse_key IS NOT NULL AS is_shared FROM jobs WHERE id = $1 AND outputs IS NOT NULL;
 
 -- name: read_outputs
 -- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller did, or checked a signature.

@@ -97,7 +97,7 @@ async def show_job(services: JobServices, found: FoundJob) -> JobView:
         found.row,
         services.urls,
         webhook_status=found.webhook_status,
-        outputs=None if found.outputs is None else services.urls.add_file_urls(found.outputs),
+        outputs=None if found.outputs is None else services.urls.add_file_urls(found.outputs, job=found.row.sharing_id),
         queue_position=found.queue_position,
         waiting_for=await services.waits.explain(found.row, found.queue_position),
         steps=await services.runs.view_steps(found.row),
@@ -251,14 +251,15 @@ async def get_outputs(
             raise not_found("job")
     measured = await services.store.measure_outputs(parsed)
     if measured is not None and measured.size > LARGE:
-        await find_response_lease(request.scope).reserve(*measured)
+        await find_response_lease(request.scope).reserve(measured.tenant_id, measured.size)
     outputs = await services.store.read_outputs(parsed) if measured else None
-    if outputs is None:
+    if measured is None or outputs is None:
         status = await services.store.find_status(parsed)
         if status is not Status.SUCCEEDED:
             raise lack_outputs(status)
         return OutputsView(job_id, None, "erased")
-    return OutputsView(job_id, msgspec.Raw(services.urls.add_file_urls(outputs, until=until)))
+    job = parsed if measured.is_shared else None
+    return OutputsView(job_id, msgspec.Raw(services.urls.add_file_urls(outputs, until=until, job=job)))
 
 
 def lack_outputs(status: Status | None) -> Problem:

@@ -92,7 +92,7 @@ async def submit_job(
         row,
         services.urls,
         webhook_status="pending" if has_webhook else "none",
-        outputs=None if outputs is None else services.urls.add_file_urls(outputs),
+        outputs=None if outputs is None else services.urls.add_file_urls(outputs, job=row.sharing_id),
     )
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:

@@ -90,10 +90,11 @@ class FoundInputs(NamedTuple):
 
 
 class OutputsSize(NamedTuple):
-    """The tenant of a job, and the bytes of its outputs."""
+    """The tenant of a job, and the bytes of its outputs. `is_shared`: other jobs may share their files."""
 
     tenant_id: UUID
     size: int
+    is_shared: bool
 
 
 class JobStore:
@@ -138,7 +139,7 @@ class JobStore:
     async def measure_outputs(self, job_id: UUID) -> OutputsSize | None:
         """Return the size of a succeeded job's outputs. The caller must have checked access."""
         record = await self._database.fetch_one(QUERIES["measure_outputs"], job_id)
-        return OutputsSize(record["tenant_id"], record["size"]) if record else None
+        return OutputsSize(*record.values()) if record else None
 
     async def read_outputs(self, job_id: UUID) -> bytes | None:
         """Return the outputs of a succeeded job as a JSON list. The caller must have checked access and room."""

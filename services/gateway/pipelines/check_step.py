@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from common.pipelines.definition import StepDefinition
 from common.pipelines.references import InvalidReference
+from common.reuse.choice import SETTING, read_default
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape
 from services.gateway.http.validation.suggestions import say_unknown
 from services.gateway.jobs.options import find_parameter_errors, find_retry_errors
@@ -21,6 +22,8 @@ def find_step_errors(
     """
     given, errors = find_given(name, step, sources)
     errors += find_retry_errors(step.retry) + find_parameter_errors(step.parameters)
+    if step.reuse is not None and models is not None and read_default(models.model.settings) == 0:
+        errors.append(FieldError("/reuse", f"'{step.model}' refuses it ({SETTING} = 0); leave it out"))
     if step.for_each is not None:
         problem = find_for_each_problem(step.for_each, given)
         if problem is not None:

@@ -62,6 +62,7 @@ def batch(
     webhook: options.WebhookOption = None,
     metadata: options.MetadataOption = None,
     fields: options.SetOption = None,
+    max_age: options.MaxAgeOption = None,
     ordered: OrderedOption = False,
     restart: RestartOption = False,
 ) -> None:
@@ -75,7 +76,7 @@ def batch(
     The same command goes on after Ctrl-C, a crash or a reboot. No item runs twice, and no result is lost. Until the
     end, `FILE.progress` holds what was submitted.
     """
-    given = options.make_submit_fields(priority, webhook, metadata, fields)
+    given = options.make_submit_fields(priority, webhook, metadata, fields, max_age)
     check_items(items)
     session.client.models[model]  # to find out now whether the model and the gateway are there
     session.open_page("/jobs", model=model)

@@ -47,6 +47,7 @@ def run(
     webhook: options.WebhookOption = None,
     metadata: options.MetadataOption = None,
     fields: options.SetOption = None,
+    max_age: options.MaxAgeOption = None,
     idempotency_key: options.KeyOption = None,
     timeout: TimeoutOption = DEFAULT_WAIT,
     output: OutputOption = None,
@@ -56,7 +57,7 @@ def run(
 
     For example: `charonia run ocr image=@scan.png`. Ctrl-C leaves the job running.
     """
-    given = options.make_submit_fields(priority, webhook, metadata, fields)
+    given = options.make_submit_fields(priority, webhook, metadata, fields, max_age)
     prepare_folder(output)
     follow(session, send(session, model, inputs, given, idempotency_key), timeout, output, text)
 
@@ -69,10 +70,11 @@ def submit(
     webhook: options.WebhookOption = None,
     metadata: options.MetadataOption = None,
     fields: options.SetOption = None,
+    max_age: options.MaxAgeOption = None,
     idempotency_key: options.KeyOption = None,
 ) -> None:
     """Submit a job, and print its id at once."""
-    given = options.make_submit_fields(priority, webhook, metadata, fields)
+    given = options.make_submit_fields(priority, webhook, metadata, fields, max_age)
     job = send(session, model, inputs, given, idempotency_key)
     if session.as_json:
         session.print_json(job.data)

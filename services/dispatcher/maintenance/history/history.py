@@ -10,6 +10,7 @@ from functools import partial
 from uuid import UUID
 
 from common.postgres.database import TRANSACTION_SECONDS
+from common.reuse.key import FIRST
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.maintenance.history.store import NIL, HistoryStore, Page
@@ -37,6 +38,7 @@ async def run(store: HistoryStore, retention: float) -> None:
         with outage.tolerate("history.database_unavailable", log):
             if await sweep(store, retention) or not released:
                 await release_files(store)
+                await remove_twins(store)
             complete = True
         released = complete
         await asyncio.sleep(min(MAX_REST_SECONDS, max(MIN_REST_SECONDS, retention / KEPT / 4)))
@@ -63,6 +65,14 @@ async def sweep(store: HistoryStore, retention: float) -> int:
 async def release_files(store: HistoryStore) -> None:
     """Let a sweeper delete the files of jobs that are gone."""
     await examine_all(store.release_files, (NIL, NIL))
+
+
+async def remove_twins(store: HistoryStore) -> None:
+    """Remove the twins whose job is gone."""
+    after = FIRST
+    while (page := await store.remove_twins(after, BATCH)) is not None and page[1] == BATCH:
+        after = page[0]
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def examine_all(

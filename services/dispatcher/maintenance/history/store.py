@@ -7,8 +7,10 @@ from uuid import UUID
 import asyncpg
 
 from common.jobs.keep import keep_jobs
+from common.jobs.take_results import remove_twins
 from common.postgres import sql
 from common.postgres.database import Database
+from common.reuse.key import ReuseKey
 
 QUERIES = sql.load("services.dispatcher.maintenance.history")
 NIL = UUID(int=0)
@@ -75,6 +77,10 @@ class HistoryStore:
         for record in await self._database.fetch(QUERIES["release_files"], *after, limit):
             return Page((record["job_id"], record["last"]), record["examined"])
         return Page(after, 0)
+
+    async def remove_twins(self, after: ReuseKey, limit: int) -> tuple[ReuseKey, int] | None:
+        """Remove twins whose job is gone. Examine at most `limit` twins after one; None: there are no more."""
+        return await remove_twins(self._database, after, limit)
 
     @staticmethod
     def _read(records: list[asyncpg.Record]) -> Page:

@@ -53,11 +53,11 @@ def make_hit(job: NewJob, twin: FoundTwin, urls: JobUrls) -> Hit:
         reused_from=twin.job_id,
         reuse_key=job.reuse_key,
     )
-    sequence = number_event(SUCCEEDED, 0)
+    sequence = number_event(SUCCEEDED, twin.claim)
     body = render_event(
         row, urls, SUCCEEDED, twin.at, twin.outputs, sequence=sequence, has_large_outputs=twin.has_large_outputs
     )
     here = get_current_span()
     trace = tracing.to_traceparent(here) if here.get_span_context().is_valid else job.traceparent
     event = NewEvent(ids.new(), SUCCEEDED, sequence, body, trace)
-    return Hit(Reused(job, twin.job_id, twin.at, event), row, twin.outputs)
+    return Hit(Reused(job, twin.job_id, twin.claim, twin.at, event), row, twin.outputs)

@@ -44,5 +44,5 @@ def compose_batches(
         store=store,
         batches=BatchStore(database),
         creator=Creator(store, files, source, submitter.idempotency_keys),
-        importer=LineImporter(store, source, submission, submitter, JobAnnouncer(wake_ups)),
+        importer=LineImporter(store, source, submission, submitter, JobAnnouncer(wake_ups, database)),
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from common.job_options import Name
+from common.job_options import Name, Reuse
 from common.job_states import Priority
 from common.jobs.new_job import NewJob
 from services.gateway.http.bodies import decode_body
@@ -80,6 +80,7 @@ def build(
     *,
     tier: Tier | None = None,
     metadata: Mapping[str, str] | None = None,
+    reuse: Reuse | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> NewJob:
     """Return the job of a request. Raises Problem (422) for inputs that the model does not take."""
     request = SubmitJob(
@@ -87,6 +88,7 @@ def build(
         inputs=inputs,
         priority=context.priority if tier in (None, "auto") else PRIORITIES[tier],
         metadata=dict[str, Any](metadata) if metadata else None,
+        reuse=reuse,
     )
     return msgspec.structs.replace(build_valid_job(request, context), request=write_record(endpoint, body))
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from common.job_options import Name
+from common.job_options import Name, Reuse
 from services.gateway.openai.calls.parameters import (
     AnyObject,
     Penalty,
@@ -78,6 +78,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """`flex` is the low priority of jobs, `default` and `auto` the normal one, and `priority` the high one."""
     metadata: Metadata | None = None
     """The `metadata` of the job."""
+    reuse: Reuse | msgspec.UnsetType | None = msgspec.UNSET
+    """The `reuse` of the job; OpenAI does not have it."""
     response_format: AnyObject | None = None
     """`{"type": "text"}`; others only for models that take them."""
     tools: list[AnyObject] | None = None

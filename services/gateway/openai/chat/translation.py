@@ -83,7 +83,16 @@ def translate(body: bytes, context: SubmitContext, in_worker: bool) -> Translate
         prompt = make_prompt(request.messages, speaker, in_worker)
         generation = msgspec.structs.replace(generation, prompt=prompt, messages=None)
     inputs = speaker.generates.translate(generation, speaker.model)
-    job = build(Endpoint.CHAT, body, context, speaker, inputs, tier=request.service_tier, metadata=request.metadata)
+    job = build(
+        Endpoint.CHAT,
+        body,
+        context,
+        speaker,
+        inputs,
+        tier=request.service_tier,
+        metadata=request.metadata,
+        reuse=request.reuse,
+    )
     return Translated(job, show(request))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from common.job_options import Name
+from common.job_options import Name, Reuse
 from services.gateway.openai.calls.parameters import Penalty, Seed, Stop, StreamOptions, Temperature, Tokens, TopP
 from services.gateway.openai.calls.translation import Metadata, Tier
 from services.gateway.openai.kinds.pieces import TokenUsage
@@ -54,6 +54,8 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """As for chat completions; OpenAI's own completions do not have it."""
     metadata: Metadata | None = None
     """As for chat completions; OpenAI's own completions do not have it."""
+    reuse: Reuse | msgspec.UnsetType | None = msgspec.UNSET
+    """The `reuse` of the job; OpenAI does not have it."""
 
 
 class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):

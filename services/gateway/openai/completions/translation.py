@@ -61,7 +61,14 @@ def translate(body: bytes, context: SubmitContext, in_worker: bool) -> Translate
     check_abilities(generation, speaker, list(find_errors(request)))
     inputs = speaker.generates.translate(generation, speaker.model)
     job = build(
-        Endpoint.COMPLETIONS, body, context, speaker, inputs, tier=request.service_tier, metadata=request.metadata
+        Endpoint.COMPLETIONS,
+        body,
+        context,
+        speaker,
+        inputs,
+        tier=request.service_tier,
+        metadata=request.metadata,
+        reuse=request.reuse,
     )
     return Translated(job, show(request))
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from common.job_options import Name
+from common.job_options import Name, Reuse
 from services.gateway.openai.calls.translation import Metadata, Tier
 
 MAX_TEXTS = 2048  # OpenAI's own limit
@@ -28,6 +28,8 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """As for chat completions; OpenAI's own embeddings do not have it."""
     metadata: Metadata | None = None
     """As for chat completions; OpenAI's own embeddings do not have it."""
+    reuse: Reuse | msgspec.UnsetType | None = msgspec.UNSET
+    """The `reuse` of the job; OpenAI does not have it."""
 
 
 class Embedding(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,7 +50,14 @@ def translate(body: bytes, context: SubmitContext, in_worker: bool) -> Translate
         raise unsupported(*errors)
     inputs = embeddings.translate([str(text) for text in texts], speaker.model)
     job = build(
-        Endpoint.EMBEDDINGS, body, context, speaker, inputs, tier=request.service_tier, metadata=request.metadata
+        Endpoint.EMBEDDINGS,
+        body,
+        context,
+        speaker,
+        inputs,
+        tier=request.service_tier,
+        metadata=request.metadata,
+        reuse=request.reuse,
     )
     return Translated(job, show(request))
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from common.ids import make_pattern
-from common.job_options import Name
+from common.job_options import Name, Reuse
 from services.gateway.openai.calls.parameters import AnyObject, Temperature, Tokens, TopP
 from services.gateway.openai.calls.translation import Metadata, Tier
 from services.gateway.openai.ids import Prefix
@@ -92,6 +92,8 @@ class ResponseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The share of likely tokens to choose from."""
     metadata: Metadata | None = None
     """The `metadata` of the job."""
+    reuse: Reuse | msgspec.UnsetType | None = msgspec.UNSET
+    """The `reuse` of the job; OpenAI does not have it."""
     service_tier: Tier | None = None
     """`flex` is the low priority of jobs, `default` and `auto` the normal one, and `priority` the high one."""
     text: AnyObject | None = None

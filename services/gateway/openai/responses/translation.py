@@ -76,7 +76,14 @@ def translate(body: bytes, context: SubmitContext, in_worker: bool, turns: Seque
         generation = msgspec.structs.replace(generation, messages=[msgspec.to_builtins(each) for each in messages])
     inputs = speaker.generates.translate(generation, speaker.model)
     job = build(
-        Endpoint.RESPONSES, body, context, speaker, inputs, tier=request.service_tier, metadata=request.metadata
+        Endpoint.RESPONSES,
+        body,
+        context,
+        speaker,
+        inputs,
+        tier=request.service_tier,
+        metadata=request.metadata,
+        reuse=request.reuse,
     )
     if request.store is False:
         record = write_record(Endpoint.RESPONSES, body, store=False)

@@ -41,7 +41,8 @@ async def lead(database: Database, tenant: UUID, before: UUID | None = None, **c
 
 
 async def find(database: Database, tenant: UUID) -> FoundTwin:
-    return (await find_twins(database, [ReuseKey(tenant, KEY)], LARGE))[tenant, KEY]
+    key = ReuseKey(tenant, KEY)
+    return (await find_twins(database, [key], LARGE))[key]
 
 
 async def waits(database: Database, job: UUID) -> bool:
@@ -64,8 +65,8 @@ def taken(job: UUID, twin: FoundTwin) -> TakenResult:
 
 
 def reused(tenant: UUID, twin: FoundTwin, **changes: Any) -> Reused:
-    event = NewEvent(ids.new(), "job.succeeded", number_event("job.succeeded", 0), b"{}", TRACEPARENT)
-    return Reused(new(tenant, **changes), twin.job_id, twin.at, event)
+    event = NewEvent(ids.new(), "job.succeeded", number_event("job.succeeded", twin.claim), b"{}", TRACEPARENT)
+    return Reused(new(tenant, **changes), twin.job_id, twin.claim, twin.at, event)
 
 
 async def erase(database: Database, tenant: UUID, job: UUID) -> None:

@@ -52,7 +52,10 @@ COMMON = {
     ("common.postgres", "database_metrics.sql"): ("dispatcher",),
     ("common.postgres", "leadership.sql"): ("gateway", "dispatcher", "notifier"),
     ("common.postgres", "standby_check.sql"): ("dispatcher",),
-    **{("common.runs", f"{name}.sql"): ("gateway", "dispatcher") for name in ("outputs", "pipelines", "tensor_files")},
+    **{
+        ("common.runs", f"{name}.sql"): ("gateway", "dispatcher")
+        for name in ("outputs", "pipelines", "step_inputs", "tensor_files")
+    },
     ("common.views", "batch.sql"): ("gateway", "dispatcher"),
     ("common.views", "delivery.sql"): ("gateway", "notifier"),
 }

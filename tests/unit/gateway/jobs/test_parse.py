@@ -19,7 +19,7 @@ from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.references import KnownFiles
-from services.gateway.jobs.inputs.store import InputStore
+from services.gateway.jobs.inputs.store import InputStore, StoredFile
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext, parse_job
 from services.gateway.jobs.submit import Submitter
 from tests.unit.fake_database import FakeDatabase
@@ -49,7 +49,7 @@ NOWHERE = "s3://nowhere"
 
 
 class NoFiles(InputStore):
-    async def find_files(self, tenant_id: UUID, files: Collection[UUID]) -> dict[UUID, int]:
+    async def find_files(self, tenant_id: UUID, files: Collection[UUID]) -> dict[UUID, StoredFile]:
         return {}
 
 

@@ -55,7 +55,7 @@ def test_a_request_has_the_fields_of_what_is_stored(
 
 def test_the_options_of_a_step_are_those_of_a_job() -> None:
     step, job = (msgspec.json.schema_components([each])[1] for each in (PipelineStep, SubmitJob))
-    other = {"inputs", "timeout", "priority"}  # a run has its own defaults
+    other = {"inputs", "timeout", "priority", "reuse"}  # a run has its own defaults, and steps have no model's
     shared = step["PipelineStep"]["properties"].keys() & job["SubmitJob"]["properties"].keys() - other
     assert len(shared) == 5
     for name in shared:

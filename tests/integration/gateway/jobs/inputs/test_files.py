@@ -20,7 +20,7 @@ from services.gateway.files.quota import Quota
 from services.gateway.files.store import QUERIES as FILE_QUERIES
 from services.gateway.files.store import FileStore
 from services.gateway.jobs.actions.erasure import Eraser
-from services.gateway.jobs.inputs.store import InputStore
+from services.gateway.jobs.inputs.store import InputStore, StoredFile
 from tests.integration.files import add_file, expire_file, find_status, job_with
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end
 
@@ -55,7 +55,7 @@ async def test_only_the_tenants_ready_files_are_found(database: Database, store:
     ready = await add_file(database, tenant)
     unusable = [await add_file(database, tenant, *each) for each in UNUSABLE.items()]
     others = await add_file(database, await add_tenant(database, "other"))
-    assert await store.find_files(tenant, [ready, *unusable, others, ids.new()]) == {ready: 7}
+    assert await store.find_files(tenant, [ready, *unusable, others, ids.new()]) == {ready: StoredFile(7, b"")}
 
 
 async def test_a_job_is_added_with_its_files(database: Database, tenant: UUID) -> None:

@@ -48,6 +48,7 @@ HONOURED: dict[str, Any] = {
     "top_p": 0.9,
     "metadata": {"a": "b"},
     "service_tier": "flex",
+    "reuse": {"max_age": 60},
     "text": {"format": {"type": "text"}},
     "reasoning": {"effort": None},
 }
