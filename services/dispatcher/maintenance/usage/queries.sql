@@ -42,15 +42,15 @@ WITH sums AS (
     tenant_id, day, model, sum(succeeded) AS succeeded, sum(failed) AS failed, sum(canceled) AS canceled,
     sum(expired) AS expired, sum(inference_seconds) AS inference_seconds, sum(bytes_in) AS bytes_in,
     sum(bytes_out) AS bytes_out, sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
-    count(*) AS jobs
+    sum(reused) AS reused, count(*) AS jobs
   FROM ended_usage
   WHERE ended_xid >= $1::xid8 AND ended_xid < $2::xid8
   GROUP BY tenant_id, day, model
 ), added AS (
   INSERT INTO usage AS u (tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in,
-                          bytes_out, prompt_tokens, completion_tokens)
+                          bytes_out, prompt_tokens, completion_tokens, reused)
   SELECT tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in, bytes_out,
-         prompt_tokens, completion_tokens
+         prompt_tokens, completion_tokens, reused
   FROM sums
   ON CONFLICT (tenant_id, day, model) DO UPDATE
   SET succeeded = u.succeeded + excluded.succeeded,
@@ -61,10 +61,11 @@ WITH sums AS (
       bytes_in = u.bytes_in + excluded.bytes_in,
       bytes_out = u.bytes_out + excluded.bytes_out,
       prompt_tokens = u.prompt_tokens + excluded.prompt_tokens,
-      completion_tokens = u.completion_tokens + excluded.completion_tokens
+      completion_tokens = u.completion_tokens + excluded.completion_tokens,
+      reused = u.reused + excluded.reused
 )
 SELECT tenant_id, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in::bigint, bytes_out::bigint,
-       prompt_tokens::bigint, completion_tokens::bigint, jobs
+       prompt_tokens::bigint, completion_tokens::bigint, reused::bigint, jobs
 FROM sums;
 
 -- name: set_usage_progress

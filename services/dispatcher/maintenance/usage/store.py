@@ -25,6 +25,7 @@ class UsageSum(NamedTuple):
     bytes_out: int
     prompt_tokens: int
     completion_tokens: int
+    reused: int
     jobs: int
 
 

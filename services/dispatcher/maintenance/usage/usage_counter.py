@@ -31,7 +31,7 @@ async def run(database: Database, *, by_tenant: bool) -> None:
 def count(used: UsageSum) -> None:
     """Add the usage to the metrics of its tenant."""
     labels = ids.encode(ids.Kind.TENANT, used.tenant_id), used.model
-    for status in ("succeeded", "failed", "canceled", "expired"):
+    for status in ("succeeded", "failed", "canceled", "expired", "reused"):
         metrics.tenant_jobs.labels(*labels, status).inc(getattr(used, status))
     metrics.tenant_inference_seconds.labels(*labels).inc(used.inference_seconds)
     metrics.tenant_bytes.labels(*labels, "in").inc(used.bytes_in)

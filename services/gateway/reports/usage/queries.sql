@@ -2,7 +2,7 @@
 -- Returns a page of a tenant's ($1) usage, newest day first: before a place (day $2, model $3), from a day ($4) on. Filters
 -- by model ($5).
 SELECT day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in, bytes_out,
-       prompt_tokens, completion_tokens
+       prompt_tokens, completion_tokens, reused
 FROM usage
 WHERE tenant_id = $1
   AND (day, model) < ($2::date, $3::text)

@@ -66,7 +66,7 @@ def view(row: UsageRow) -> UsageView:
     return UsageView(
         day=row.day.isoformat(),
         model=row.model,
-        jobs=EndedJobs(row.succeeded, row.failed, row.canceled, row.expired),
+        jobs=EndedJobs(row.succeeded, row.failed, row.canceled, row.expired, row.reused),
         inference_seconds=round(row.inference_seconds, 3),
         bytes_in=row.bytes_in,
         bytes_out=row.bytes_out,

@@ -17,6 +17,8 @@ class EndedJobs(msgspec.Struct, frozen=True):
     """The jobs that ended as `canceled`."""
     expired: int
     """The jobs that ended as `expired`."""
+    reused: int
+    """The jobs that took the result of another job. They count neither as `succeeded` nor in seconds or tokens."""
 
 
 class UsageView(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ class UsageRow(NamedTuple):
     bytes_out: int
     prompt_tokens: int
     completion_tokens: int
+    reused: int
 
 
 class UsageStore:
