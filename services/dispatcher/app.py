@@ -50,7 +50,9 @@ from services.dispatcher.inputs.references import FileUrls
 from services.dispatcher.inputs.url_fetcher import FetchLimits, UrlFetcher
 from services.dispatcher.maintenance.maintenance import Maintenance, Parts
 from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.models.load_store import LoadStore
 from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.shared_loads import SharedLoads
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.pod_deletion_cost import Pod, PodDeletionCost
 from services.dispatcher.quarantines.reloader import Reloader
@@ -181,6 +183,7 @@ class Dispatcher:
         suspects = Suspects(self._jobs)
         attempts = Attempts(self._triton, requests, self._recorder, suspects)
         self._runner = Runner(database, claimer, attempts, self._jobs, suspects, changes)
+        self._server = name_server(settings.triton_url, socket.gethostname())
         self._catalogue = self._make_catalogue()
         self._quarantine = self._make_quarantine()
         self._deletion_cost = find_deletion_cost(settings, lambda: len(self._jobs))
@@ -191,6 +194,7 @@ class Dispatcher:
         return Catalogue(
             self._triton,
             ModelStore(self._database, settings.worker, lambda: self._session_lock.session, settings.slots),
+            SharedLoads(self._triton, LoadStore(self._database, self._server, settings.worker)),
             self._consume,
             interval=settings.catalogue_interval,
             slots=settings.slots,
@@ -204,7 +208,7 @@ class Dispatcher:
             QuarantineStore(self._database),
             Reloader(self._triton),
             self._catalogue.refresh_requested,
-            name_server(self._settings.triton_url, socket.gethostname()),
+            self._server,
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:

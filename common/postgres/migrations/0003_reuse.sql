@@ -5,25 +5,46 @@
 
 -- Loads ---------------------------------------------------------------------------------------------------------------
 
-ALTER TABLE served_models ADD COLUMN load_id uuid; -- NULL: not known, or the dispatcher is one of the release before
+-- The load of each version of a model in a Triton. A load with other weights is another model.
+CREATE TABLE model_loads (
+  server text NOT NULL, -- the address of the Triton, as for quarantines
+  name text NOT NULL,
+  version text NOT NULL,
+  load_id uuid NOT NULL,
+  executions bigint NOT NULL CHECK (executions >= 0), -- requests that succeeded, as last seen; fewer are of another load
+  loaded_at timestamptz NOT NULL DEFAULT now(), -- when a dispatcher first saw it
+  seen_at timestamptz NOT NULL DEFAULT now(), -- when a dispatcher last saved it; a row that nobody saves for a day goes
+  PRIMARY KEY (server, name, version)
+) WITH (fillfactor = 50);
+
+-- The load that a dispatcher's Triton has, or had last. NULL: not known, or the dispatcher is one of the release before. A
+-- model whose configuration names its weights has the same `load_id` in all Tritons: services/dispatcher/models/loads.py.
+ALTER TABLE served_models ADD COLUMN load_id uuid, ADD COLUMN loaded_at timestamptz;
 
 CREATE OR REPLACE VIEW served_now AS
 SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch_size, s.instances, s.slots, s.inputs,
        s.outputs, s.queue_ms, s.compute_ms, s.limited_by, s.described_at, s.missing_since, s.updated_at, d.seen_at,
-       coalesce(d.is_alive AND s.updated_at > now() - interval '30 seconds', false) AS is_alive, s.settings, s.load_id
+       coalesce(d.is_alive AND s.updated_at > now() - interval '30 seconds', false) AS is_alive, s.settings, s.load_id,
+       s.loaded_at
 FROM served_models s
 LEFT JOIN dispatchers_now d ON d.worker = s.worker;
 
 -- `loads` are those that answer now; of a version that is not ready, the last known ones. NULL: a dispatcher that serves the
--- version does not say which load it is.
+-- version does not say which load it is. `loaded_at` is when the newest of them was first seen.
 CREATE OR REPLACE VIEW models AS
 SELECT DISTINCT ON (name, version)
   name, version, is_ready AS ready, decoupled, max_batch_size, inputs, outputs, settings,
-  CASE WHEN bool_and(load_id IS NOT NULL) OVER alike THEN array_agg(load_id) OVER alike END AS loads
+  CASE
+    WHEN NOT is_ready OR bool_and(load_id IS NOT NULL) OVER alike
+    THEN array_agg(load_id) FILTER (WHERE load_id IS NOT NULL) OVER alike
+  END AS loads,
+  max(loaded_at) OVER alike AS loaded_at
 FROM (SELECT *, ready AND is_alive AS is_ready FROM served_now) served
 WINDOW alike AS (PARTITION BY name, version, is_ready)
 ORDER BY name, version, is_ready DESC, described_at DESC, worker;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON model_loads TO charonia_dispatcher;
+GRANT SELECT ON served_now TO charonia_dispatcher;
 
 
 -- Jobs that ask the same ----------------------------------------------------------------------------------------------

@@ -23,11 +23,15 @@ from services.dispatcher.attempts.running_job import RunningJob
 from services.dispatcher.attempts.suspects import Suspects
 from services.dispatcher.failures.failure_policy import classify
 from services.dispatcher.failures.retry_policy import Interrupted
+from services.dispatcher.models.loads import find_load
+from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import OutputsNotStored
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import InferenceError
-from services.dispatcher.triton.inference import infer
+from services.dispatcher.triton.inference import OnResponse, infer
+from services.dispatcher.triton.model_version import ModelVersion
+from services.dispatcher.triton.request import InferenceRequest
 from services.dispatcher.triton.responses import InferenceResult
 
 log = Log("attempts")
@@ -76,12 +80,26 @@ class Attempts:
             request = await self._requests.read(running, declared)
             with self._suspects.watch(running), metrics.inference_seconds.labels(model.name).time():
                 if not declared.decoupled:
-                    return await infer(self._triton, request, declared)
+                    return await self._infer_once(model, request, declared)
                 async with self._recorder.stream(job) as stream:
                     try:
-                        return await infer(self._triton, request, declared, stream.add)
+                        return await self._infer_once(model, request, declared, stream.add)
                     finally:
                         running.slot.release_before_save()  # the last responses may wait for the object store
+
+    async def _infer_once(
+        self,
+        model: ServedModel,
+        request: InferenceRequest,
+        declared: ModelVersion,
+        on_response: OnResponse | None = None,
+    ) -> InferenceResult:
+        """Infer, and note which load of the model made the result. Raises InferenceError."""
+        before = dict(model.loads)
+        with model.inferences.run() as note_success:
+            result = await infer(self._triton, request, declared, on_response)
+            note_success(result.version)
+        return result._replace(load_id=find_load(before, model.loads, result.version))
 
     def _note_success(self, running: RunningJob, result: InferenceResult, trace: str) -> Coroutine[Any, Any, None]:
         """Return how to record a result, after the model has adapted to it."""

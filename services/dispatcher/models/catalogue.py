@@ -1,7 +1,6 @@
 """Keeps the model catalogue current."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
@@ -9,12 +8,14 @@ from fnmatch import fnmatchcase
 from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
+from services.dispatcher.models.loads import Load
 from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.shared_loads import SharedLoads
 from services.dispatcher.models.store import Limits, ModelStore
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
-from services.dispatcher.triton.statistics import RecentTimes
+from services.dispatcher.triton.statistics import Model, RecentTimes
 from services.dispatcher.triton.unloaded import WITHOUT_ERROR, Unloaded
 
 PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
@@ -36,6 +37,7 @@ class Catalogue:
         self,
         triton: TritonClient,
         store: ModelStore,
+        loads: SharedLoads,
         on_new_model: Callable[[ServedModel], Awaitable[None]],
         *,
         interval: float,
@@ -53,6 +55,7 @@ class Catalogue:
         self.refresh_requested = asyncio.Event()
         self._triton = triton
         self._store = store
+        self._loads = loads
         self._on_new_model = on_new_model
         self._interval = interval
         self._slots = slots
@@ -62,7 +65,7 @@ class Catalogue:
         self._database_outage = Outage()
         self._times = RecentTimes()
         self._saved_at = -SAVE_SECONDS
-        self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded, Limits] = ([], {}, {})
+        self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded, Limits, dict[Model, Load]] = ([], {}, {}, {})
         self._unloaded: Unloaded = {}
 
     async def check(self) -> bool:
@@ -82,12 +85,13 @@ class Catalogue:
                 continue
 
     async def refresh(self) -> bool:
-        """Read Triton's models and save them. Return whether everything is available."""
+        """Read Triton's models and save them. Return whether everything is available.
+
+        A model that was away becomes available when its load is saved. Otherwise its first result could not be reused.
+        """
         was_up = self.is_up
         try:
-            ready = {model for model in await self._triton.list_ready() if self._matches(model[0])}
-            await self._describe_new(ready)
-            self._note_unloaded()
+            ready = await self._read_triton()
             self.is_up = True
             self._triton_outage.end()
         except TritonUnavailable as error:
@@ -97,16 +101,33 @@ class Catalogue:
         if self.is_up and not was_up:
             log.info("triton.available", models=len({name for name, _ in ready}))
         for model in self.models.values():
-            model.update_ready({version for name, version in ready if name == model.name})
+            model.update_ready({version for name, version in ready if name == model.name}, hold=True)
         try:
+            if self.is_up:
+                await self._loads.share(self.models)
             await self._save()
         except Unavailable as error:
             if self._database_outage.begin():
                 log.warning("catalogue.save_failed", error=error)
             return False
+        finally:
+            for model in self.models.values():
+                model.resume()
         self._database_outage.end()
         all_available = all(model.available.is_set() for model in self.models.values())
         return self.is_up and all_available
+
+    async def _read_triton(self) -> set[Model]:
+        """Return the versions that can run now, after reading what is new of them. Raises TritonUnavailable."""
+        ready = {model for model in await self._triton.list_ready() if self._matches(model[0])}
+        await self._describe_new(ready)
+        self._note_unloaded()
+        loaded_again = await self._loads.read(self.models, ready)
+        for name, _ in loaded_again:
+            self.models[name].hold()
+            self.models[name].forget_description()
+        await self._describe_new(loaded_again)
+        return ready
 
     def _matches(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)
@@ -136,11 +157,6 @@ class Catalogue:
                     log.info("model.two_slots", model=name, reason=WHY_TWO_SLOTS)
                 await self._on_new_model(model)
 
-    async def _read_times(self) -> None:
-        if self.is_up:
-            with contextlib.suppress(TritonUnavailable):  # the next refresh notes it
-                self._times.update(await self._triton.read_statistics())
-
     async def _save(self) -> None:
         rows = [
             (described, version in model.ready)
@@ -148,13 +164,15 @@ class Catalogue:
             for version, described in model.versions.items()
         ]
         limits = {model.name: reason for model in self.models.values() if (reason := model.limited_by)}
+        loads = {(model.name, version): load for model in self.models.values() for version, load in model.loads.items()}
+        now = (rows, self._unloaded, limits, loads)
         fresh = time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace)
-        if fresh and self._saved == (rows, self._unloaded, limits):
+        if fresh and self._saved == now:
             return
-        await self._read_times()
-        await self._store.save_models(rows, self._times.means, limits)
+        self._times.update(self._loads.totals)
+        await self._store.save_models(rows, self._times.means, limits, loads)
         await self._store.save_unloaded(self._unloaded)
         if self.is_up:
             for name, version in await self._store.retire_models(self._grace):
                 log.warning("model.retired", model=name, version=version)
-        self._saved, self._saved_at = (rows, self._unloaded, limits), time.monotonic()
+        self._saved, self._saved_at = now, time.monotonic()

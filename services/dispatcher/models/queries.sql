@@ -1,19 +1,19 @@
 -- name: save_models
--- Saves the models of one dispatcher ($14) with its session ($15), and that it lives. It does not add a version that is
+-- Saves the models of one dispatcher ($16) with its session ($17), and that it lives. It does not add a version that is
 -- not ready, because it may have been retired.
 WITH seen AS (
-  INSERT INTO dispatchers (worker) VALUES ($14) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+  INSERT INTO dispatchers (worker) VALUES ($16) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
 )
 INSERT INTO served_models AS served
   (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms, limited_by,
-   settings, worker, session)
-SELECT t.*, $14, $15
+   settings, load_id, loaded_at, worker, session)
+SELECT t.*, $16, $17
 FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::integer[],
             $8::jsonb[], $9::jsonb[], $10::double precision[], $11::double precision[],
-            $12::text[], $13::jsonb[])
+            $12::text[], $13::jsonb[], $14::uuid[], $15::timestamptz[])
   AS t(name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms,
-       limited_by, settings)
-WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $14)
+       limited_by, settings, load_id, loaded_at)
+WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $16)
 ORDER BY t.name, t.version
 ON CONFLICT (name, version, worker) DO UPDATE
 SET session = excluded.session,
@@ -35,6 +35,8 @@ SET session = excluded.session,
       ELSE now()
     END,
     missing_since = CASE WHEN NOT excluded.ready THEN served.missing_since END,
+    load_id = excluded.load_id,
+    loaded_at = excluded.loaded_at,
     updated_at = now();
 
 -- name: save_unloaded
@@ -77,3 +79,49 @@ WITH missing AS (
   RETURNING served.name, served.version
 )
 SELECT DISTINCT name, version FROM retired;
+
+-- name: list_loads
+-- Returns the load of each version in a Triton ($1). `held`: another live dispatcher than $2 says that it runs. `is_old`:
+-- nobody has saved it for an hour, though it may run.
+SELECT l.name, l.version, l.load_id, l.loaded_at, l.executions, l.seen_at < now() - interval '1 hour' AS is_old,
+       EXISTS (
+         SELECT FROM served_now s
+         WHERE s.name = l.name AND s.version = l.version AND s.load_id = l.load_id
+           AND s.worker <> $2 AND s.ready AND s.is_alive
+       ) AS held
+FROM model_loads l
+WHERE l.server = $1;
+
+-- name: save_loads
+-- Saves the loads ($4) of versions ($2, $3) in a Triton ($1), with their successful requests ($6): in place of the loads
+-- that the rows have ($5), or where there is no row. Returns what was saved: a row that changed meanwhile stays.
+WITH given AS (
+  SELECT *
+  FROM unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bigint[]) AS t(name, version, load_id, before, executions)
+), locked AS (
+  SELECT l.name, l.version
+  FROM model_loads l
+  JOIN given ON given.name = l.name AND given.version = l.version AND given.before = l.load_id
+  WHERE l.server = $1
+  ORDER BY l.name, l.version
+  FOR UPDATE OF l
+), replaced AS (
+  UPDATE model_loads l
+  SET load_id = given.load_id,
+      executions = given.executions,
+      loaded_at = CASE WHEN l.load_id = given.load_id THEN l.loaded_at ELSE now() END,
+      seen_at = now()
+  FROM locked JOIN given USING (name, version)
+  WHERE l.server = $1 AND l.name = given.name AND l.version = given.version
+  RETURNING l.name, l.version, l.load_id, l.loaded_at
+), added AS (
+  INSERT INTO model_loads (server, name, version, load_id, executions)
+  SELECT $1, name, version, load_id, executions FROM given WHERE before IS NULL ORDER BY name, version
+  ON CONFLICT DO NOTHING
+  RETURNING name, version, load_id, loaded_at
+)
+SELECT * FROM replaced UNION ALL SELECT * FROM added;
+
+-- name: forget_loads
+-- Removes loads that no dispatcher has saved for a day.
+DELETE FROM model_loads WHERE seen_at < now() - interval '1 day';

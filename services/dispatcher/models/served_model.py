@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 
 from common.job_states import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
@@ -9,6 +10,7 @@ from common.telemetry.logs import Log
 from services.dispatcher.models.backoff import Backoff
 from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.concurrency import ConcurrencyLimit, count_slots
+from services.dispatcher.models.loads import Load, OwnInferences
 from services.dispatcher.models.tenant_load import TenantLoad
 from services.dispatcher.triton.model_version import ModelVersion
 
@@ -36,7 +38,11 @@ class ServedModel:
         self.turns = TenantLoad()
         self.breaker = Breaker(name)
         self.available = asyncio.Event()
+        self.inferences = OwnInferences()
+        self.loads: dict[str, Load] = {}  # by version, as far as they are known; of one that is not ready, the last one
         self.lacks_room = False  # for the inputs of the next job, as of the last claim
+        self._held = False  # it is ready, and waits for `resume`
+        self._was_ready = False
         self._described_at: dict[str, float] = {}
 
     def count_free(self) -> int:
@@ -78,18 +84,36 @@ class ServedModel:
 
     def mark_unavailable(self) -> None:
         """Start no inference until the next refresh, which comes at once."""
+        self._held = self._was_ready = False
         self.available.clear()
         self.refresh_requested.set()
 
-    def update_ready(self, ready: set[str]) -> None:
-        """Set which versions Triton can run now."""
+    def update_ready(self, ready: set[str], *, hold: bool = False) -> None:
+        """Set which versions Triton can run now. `hold`: if none could before, start no inference until `resume`."""
         self.ready = ready & self.versions.keys()
-        if self.ready and not self.available.is_set():
-            log.info("model.ready", model=self.name, slots=self.concurrency.size)
-            self.available.set()
-        elif not self.ready and self.available.is_set():
-            log.warning("model.unavailable", model=self.name)
+        if not self.ready:
+            if self._was_ready:
+                log.warning("model.unavailable", model=self.name)
+            self._held = self._was_ready = False
             self.available.clear()
+        elif not self.available.is_set():
+            self._held = True
+            if not hold:
+                self.resume()
+
+    def hold(self) -> None:
+        """Start no inference until `resume`."""
+        if self.available.is_set():
+            self._held = True
+            self.available.clear()
+
+    def resume(self) -> None:
+        """Start inferences again, unless the model became unavailable since."""
+        if self._held:
+            if not self._was_ready:
+                log.info("model.ready", model=self.name, slots=self.concurrency.size)
+            self._held, self._was_ready = False, True
+            self.available.set()
 
     def add_version(self, version: ModelVersion, slots: int) -> None:
         """Store what a version declares. `slots` of 0 sizes the limit by what Triton can use."""
@@ -104,8 +128,16 @@ class ServedModel:
 
     def describe_again(self) -> None:
         """Read what the model declares again, at once, because it may have been reloaded."""
-        self._described_at = dict.fromkeys(self._described_at, float("-inf"))
+        self.forget_description()
         self.refresh_requested.set()
+
+    def forget_description(self) -> None:
+        """Let the next refresh read what the model declares."""
+        self._described_at = dict.fromkeys(self._described_at, float("-inf"))
+
+    def mark_inferences(self) -> Counter[str]:
+        """Return how many inferences Triton's counters have from now on: see OwnInferences.mark."""
+        return self.inferences.mark(decoupled=any(version.decoupled for version in self.versions.values()))
 
     def describe(self, version: str | None) -> ModelVersion | None:
         """Return what a version declares. None means the newest ready version, or else the newest known one."""

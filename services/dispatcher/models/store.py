@@ -8,6 +8,7 @@ import msgspec
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.models.concurrency import count_slots
+from services.dispatcher.models.loads import Load
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.statistics import Model, Times
 from services.dispatcher.triton.unloaded import Unloaded
@@ -16,6 +17,7 @@ Limits = Mapping[str, str]  # by model, why fewer jobs of it run at a time than 
 
 UNKNOWN: Mapping[Model, Times] = MappingProxyType({})
 UNLIMITED: Limits = MappingProxyType({})
+NO_LOADS: Mapping[Model, Load] = MappingProxyType({})
 QUERIES = sql.load("services.dispatcher.models")
 
 
@@ -39,8 +41,12 @@ class ModelStore:
         versions: Sequence[tuple[ModelVersion, bool]],
         times: Mapping[Model, Times] = UNKNOWN,
         limits: Limits = UNLIMITED,
+        loads: Mapping[Model, Load] = NO_LOADS,
     ) -> None:
-        """Save each version with whether it is ready. `times` are what Triton reports of recent requests."""
+        """Save each version with whether it is ready, and its load if that is known.
+
+        `times` are what Triton reports of recent requests.
+        """
         rows = [
             (
                 model.name,
@@ -55,10 +61,11 @@ class ModelStore:
                 *times.get((model.name, model.version), (None, None)),
                 limits.get(model.name),
                 msgspec.json.encode(model.settings).decode(),
+                *loads.get((model.name, model.version), (None, None)),
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 13), self._worker, self._read_session())
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 15), self._worker, self._read_session())
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         """Replace this dispatcher's reasons why models do not run."""
@@ -68,9 +75,10 @@ class ModelStore:
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         """Remove versions that no Triton has served for `grace` seconds. Return their names and versions.
 
-        Also remove what is left of lost dispatchers.
+        Also remove what is left of lost dispatchers, and of loads that are gone.
         """
         await self._database.fetch(QUERIES["remove_lost"])
         await self._database.fetch(QUERIES["forget_dispatchers"])
+        await self._database.fetch(QUERIES["forget_loads"])
         found = await self._database.fetch(QUERIES["retire_models"], grace)
         return [(record["name"], record["version"]) for record in found]

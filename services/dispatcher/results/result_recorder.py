@@ -172,6 +172,7 @@ class ResultRecorder:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             finish_reason=usage.finish_reason,
+            load_id=None if result is None else result.load_id,
             parent=job.parent,
             step=job.step,
             step_index=job.step_index,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from common import tensors
 from common.job_states import Failure
@@ -33,7 +34,7 @@ class InferenceResult(NamedTuple):
     """The result of a successful attempt. `outputs` is the JSON list of the API, which names the `files`.
 
     `tensors` are the outputs for other steps of a run, packed by `common.tensors`. `usage` is what a
-    language model said.
+    language model said. `load_id` is the load of the model that made it; None: it is not known.
     """
 
     version: str
@@ -41,6 +42,7 @@ class InferenceResult(NamedTuple):
     files: Sequence[OutputFile] = ()
     tensors: bytes | None = None
     usage: ModelUsage = ModelUsage()
+    load_id: UUID | None = None
 
 
 class ResponseCollector:

@@ -11,9 +11,10 @@ Model: TypeAlias = tuple[str, str]  # name and version
 class Totals(NamedTuple):
     """Triton's counters of a version since it was loaded. Times are in nanoseconds."""
 
-    requests: int
+    requests: int  # that a backend computed
     queue: int
     compute: int
+    successes: int = 0  # also those that Triton's own cache answered
 
 
 class Times(NamedTuple):
@@ -49,4 +50,4 @@ def read_totals(answer: Any) -> dict[Model, Totals]:
 
 def add_up(statistics: Any) -> Totals:
     compute = statistics.compute_input.ns + statistics.compute_infer.ns + statistics.compute_output.ns
-    return Totals(statistics.compute_infer.count, statistics.queue.ns, compute)
+    return Totals(statistics.compute_infer.count, statistics.queue.ns, compute, statistics.success.count)

@@ -20,6 +20,7 @@ from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.maintenance.retention import own_retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.usage.store import roll_up
+from services.dispatcher.models.load_store import LoadStore, LoadToSave
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.results.store import ResultStore
@@ -238,6 +239,10 @@ async def know_models(world: World) -> None:
         await world.own.execute(row, "retired", long_ago, datetime.now(UTC))
         for _ in range(3):
             await repeat(lambda: store.retire_models(600))
+        loads = LoadStore(database, "test:1", "test-worker")
+        load = uuid4()
+        await repeat(lambda: loads.save([LoadToSave(("echo", "1"), load, None, 7)]))
+        await repeat(loads.list_all)
         quarantines = QuarantineStore(database)
         await repeat(lambda: quarantines.begin("test:1", {"echo": None}))
         await repeat(lambda: quarantines.save_executions("test:1", {"echo": (1, 7)}))

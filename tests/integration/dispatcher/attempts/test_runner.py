@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -23,7 +23,9 @@ from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.control import ControlHandler, WaiterPresence
 from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.models.loads import Load
 from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.shared_loads import SharedLoads
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.output_files import NOT_STORED, OutputFiles
 from services.dispatcher.results.store import OutputsNotStored
@@ -89,7 +91,8 @@ async def dispatcher(database: Database, tenant: UUID, client: TritonClient) -> 
         """There is no broker to consume from."""
 
     world = World(database, tenant)
-    catalogue = Catalogue(client, world.stores.models, ignore, interval=60.0, slots=0, grace=60.0)
+    loads = SharedLoads(client, world.stores.loads)
+    catalogue = Catalogue(client, world.stores.models, loads, ignore, interval=60.0, slots=0, grace=60.0)
     assert await catalogue.refresh()
     dispatcher = LocalDispatcher(world, client, catalogue.models["work"])
     renewing = asyncio.create_task(dispatcher.leases.run())
@@ -227,6 +230,28 @@ async def test_a_success_raises_the_limit_by_one(dispatcher: LocalDispatcher) ->
     await dispatcher.start(1)
     await dispatcher.until_idle()
     assert concurrency.limit == 2.0
+
+
+async def read_load(dispatcher: LocalDispatcher, job: UUID) -> UUID | None:
+    (row,) = await dispatcher.world.database.fetch("SELECT load_id FROM jobs WHERE id = $1", job)
+    load: UUID | None = row["load_id"]
+    return load
+
+
+async def test_a_result_names_the_load_that_made_it(dispatcher: LocalDispatcher) -> None:
+    load = dispatcher.model.loads["1"]
+    job = await dispatcher.start(1)
+    await dispatcher.until_idle()
+    assert await read_load(dispatcher, job) == load.id
+
+
+async def test_a_result_names_no_load_if_another_one_was_seen_meanwhile(dispatcher: LocalDispatcher) -> None:
+    """It is not known which of them made it."""
+    job = await dispatcher.start(LOCKED)
+    dispatcher.model.loads["1"] = Load(uuid4(), None)
+    await dispatcher.until_idle()
+    assert (await dispatcher.look(job)).status is Status.SUCCEEDED
+    assert await read_load(dispatcher, job) is None
 
 
 async def test_the_next_job_begins_while_a_result_is_saved(dispatcher: LocalDispatcher) -> None:

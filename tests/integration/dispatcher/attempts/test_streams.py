@@ -10,6 +10,7 @@ from common import tensors
 from common.job_states import Priority, Status
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.shared_loads import SharedLoads
 from services.dispatcher.results import stream_recorder
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.triton.client import TritonClient
@@ -27,7 +28,8 @@ async def streams(dispatcher: LocalDispatcher, client: TritonClient) -> LocalDis
     async def ignore(_model: ServedModel) -> None:
         """There is no broker to consume from."""
 
-    catalogue = Catalogue(client, dispatcher.world.stores.models, ignore, interval=60.0, slots=0, grace=60.0)
+    loads = SharedLoads(client, dispatcher.world.stores.loads)
+    catalogue = Catalogue(client, dispatcher.world.stores.models, loads, ignore, interval=60.0, slots=0, grace=60.0)
     assert await catalogue.refresh()
     dispatcher.model = catalogue.models["tokens"]
     dispatcher.model.concurrency.resize(1)

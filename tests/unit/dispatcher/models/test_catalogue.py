@@ -1,18 +1,22 @@
 """The catalogue follows Triton's models and saves them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
 from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.models.loads import Load, SavedLoad
 from services.dispatcher.models.served_model import QUEUE_FULL, ServedModel
-from services.dispatcher.models.store import UNKNOWN, UNLIMITED, Limits, ModelStore
+from services.dispatcher.models.shared_loads import SharedLoads
+from services.dispatcher.models.store import NO_LOADS, UNKNOWN, UNLIMITED, Limits, ModelStore
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.statistics import Model, Times, Totals
 from services.dispatcher.triton.unloaded import LOADING, Unloaded
+from tests.unit.dispatcher.models.fake_loads import FakeLoads
 
 
 def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> ModelVersion:
@@ -51,6 +55,7 @@ class FakeStore(ModelStore):
         self.unloaded: Unloaded = {}
         self.times: Mapping[Model, Times] = {}
         self.limits: Limits = {}
+        self.loads: Mapping[Model, Load] = {}
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         self.retired.append(grace)
@@ -61,8 +66,9 @@ class FakeStore(ModelStore):
         versions: Sequence[tuple[ModelVersion, bool]],
         times: Mapping[Model, Times] = UNKNOWN,
         limits: Limits = UNLIMITED,
+        loads: Mapping[Model, Load] = NO_LOADS,
     ) -> None:
-        self.saved, self.times, self.limits = [*versions], times, limits
+        self.saved, self.times, self.limits, self.loads = [*versions], times, limits, loads
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         self.unloaded = unloaded
@@ -79,8 +85,10 @@ def build(
     *,
     slots: int = 0,
     patterns: Sequence[str] = ("*",),
+    saved_loads: FakeLoads | None = None,
 ) -> Catalogue:
-    return Catalogue(triton, store, on_new_model, interval=1.0, slots=slots, grace=60.0, patterns=patterns)
+    loads = SharedLoads(triton, saved_loads or FakeLoads())
+    return Catalogue(triton, store, loads, on_new_model, interval=1.0, slots=slots, grace=60.0, patterns=patterns)
 
 
 async def test_a_model_that_was_reloaded_in_place_is_described_again_on_request() -> None:
@@ -214,3 +222,79 @@ async def test_why_fewer_jobs_run_than_there_are_slots_is_saved_with_the_next_re
     catalogue.models["echo"].note_queue_full()
     assert await catalogue.refresh()
     assert store.limits == {"echo": QUEUE_FULL}
+
+
+class PatientLoads(FakeLoads):
+    """The database answers once the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def list_all(self) -> dict[Model, SavedLoad]:
+        self.asked.set()
+        await self.may_answer.wait()
+        return await super().list_all()
+
+
+@pytest.fixture
+def counting() -> FakeTriton:
+    triton = FakeTriton(model("1"))
+    triton.statistics = {("echo", "1"): Totals(5, 0, 0, 5)}
+    return triton
+
+
+async def test_a_model_is_available_once_its_load_is_saved(counting: FakeTriton) -> None:
+    """Otherwise the first result after a start of Triton could not be reused."""
+    store, loads = FakeStore(), PatientLoads()
+    catalogue = build(counting, store, saved_loads=loads)
+    refreshing = asyncio.create_task(catalogue.refresh())
+    await loads.asked.wait()
+    echo = catalogue.models["echo"]
+    assert not echo.available.is_set()
+    loads.may_answer.set()
+    assert await refreshing
+    assert echo.available.is_set()
+    assert store.loads == {("echo", "1"): echo.loads["1"]}
+
+
+async def test_a_model_that_was_loaded_again_starts_no_job_until_the_load_is_saved(counting: FakeTriton) -> None:
+    store, loads = FakeStore(), PatientLoads()
+    loads.may_answer.set()
+    catalogue = build(counting, store, saved_loads=loads)
+    assert await catalogue.refresh()
+    echo, before, described = catalogue.models["echo"], store.loads, counting.described
+    counting.statistics = {("echo", "1"): Totals(0, 0, 0)}
+    for event in (loads.asked, loads.may_answer):
+        event.clear()
+    refreshing = asyncio.create_task(catalogue.refresh())
+    await loads.asked.wait()
+    assert not echo.available.is_set()
+    assert counting.described == described + 1  # it may declare something else
+    loads.may_answer.set()
+    assert await refreshing
+    assert echo.available.is_set()
+    assert store.loads.keys() == before.keys()
+    assert store.loads != before
+
+
+async def test_a_model_that_crashed_while_its_load_was_saved_stays_unavailable(counting: FakeTriton) -> None:
+    loads = PatientLoads()
+    catalogue = build(counting, FakeStore(), saved_loads=loads)
+    refreshing = asyncio.create_task(catalogue.refresh())
+    await loads.asked.wait()
+    catalogue.models["echo"].mark_unavailable()
+    loads.may_answer.set()
+    assert not await refreshing
+    assert not catalogue.models["echo"].available.is_set()
+
+
+async def test_models_run_while_the_database_is_away(counting: FakeTriton) -> None:
+    """Nobody reuses what they make meanwhile."""
+    loads = FakeLoads()
+    loads.away = True
+    catalogue = build(counting, FakeStore(), saved_loads=loads)
+    assert not await catalogue.refresh()
+    echo = catalogue.models["echo"]
+    assert (echo.available.is_set(), echo.loads) == (True, {})
