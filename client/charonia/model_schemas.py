@@ -1,5 +1,7 @@
 """What the API answers of models. Fields that a newer gateway adds are ignored."""
 
+from datetime import datetime
+
 import msgspec
 
 from charonia.schemas import ApiObject
@@ -54,7 +56,8 @@ class ModelInfo(ApiObject, frozen=True, kw_only=True):
     """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority.
 
     `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists. A pipeline has
-    no `max_batch_size`, `queue`, `slots` or `running`.
+    no `max_batch_size`, `queue`, `slots` or `running`. `reuse_seconds` is how old a result may be that a job takes
+    without `reuse`. `loaded_at` is when the model was loaded that runs now.
     """
 
     kind: str = "model"
@@ -72,5 +75,7 @@ class ModelInfo(ApiObject, frozen=True, kw_only=True):
     paused: bool = False
     max_running: int | None = None
     max_running_per_tenant: int | None = None
+    reuse_seconds: float | None = None
+    loaded_at: datetime | None = None
     recent: RecentJobs | None = None
     triton: TritonTimes | None = None

@@ -21,10 +21,15 @@ def choose_max_age(wanted: Reuse | UnsetType | None, settings: Mapping[str, str]
 def read_default(settings: Mapping[str, str]) -> float | None:
     """Return the seconds of jobs whose client says nothing. 0: the model refuses reuse. None: it has no default.
 
-    A text that is no number of seconds counts as none.
+    A text that cannot be read counts as 0: a result that is too old costs more than an inference.
     """
+    return read_seconds(settings[SETTING]) or 0.0 if SETTING in settings else None
+
+
+def read_seconds(text: str) -> float | None:
+    """Return the seconds in a setting. None: it is no number from 0 to MAX_AGE."""
     try:
-        seconds = float(settings.get(SETTING, ""))
+        seconds = float(text)
     except ValueError:
         return None
-    return min(seconds, MAX_AGE) if math.isfinite(seconds) and seconds >= 0 else None
+    return seconds if math.isfinite(seconds) and 0 <= seconds <= MAX_AGE else None

@@ -10,6 +10,7 @@ import grpc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
+from common.reuse.choice import SETTING, read_seconds
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from common.tensors import Datatype
@@ -217,6 +218,8 @@ class TritonClient:
         described = read_version(name, version, metadata, config)
         if wrong := find_wrong_references(described, config):
             log.warning("model.reference_ignored", model=name, version=version, inputs=wrong)
+        if read_seconds(described.settings.get(SETTING, "0")) is None:
+            log.warning("model.reuse_refused", model=name, version=version, setting=described.settings[SETTING][:100])
         return described
 
     async def infer(self, request: Any, metadata: Sequence[tuple[str, str]]) -> AsyncGenerator[Response, None]:

@@ -4,7 +4,7 @@
 SELECT name, version, coalesce(m.ready, false) AS ready, m.name IS NOT NULL AS declared,
        coalesce(m.decoupled, false) AS decoupled, coalesce(m.max_batch_size, 0) AS max_batch_size,
        coalesce(m.inputs, '[]') AS inputs, coalesce(m.outputs, '[]') AS outputs,
-       coalesce(m.settings, '{}') AS settings, m.loads,
+       coalesce(m.settings, '{}') AS settings, m.loads, m.loaded_at,
        CASE WHEN m.ready IS NOT TRUE THEN u.reason END AS reason,
        l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
 FROM models m

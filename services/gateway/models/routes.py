@@ -10,6 +10,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
 from common.job_states import Priority
+from common.reuse.choice import read_default
 from common.tensors import Signature
 from services.gateway.auth.model_permissions import may_run, select_models
 from services.gateway.auth.scopes import Scope, needs
@@ -113,6 +114,8 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Work
         paused=model.paused,
         max_running=model.max_running,
         max_running_per_tenant=model.max_running_per_tenant,
+        reuse_seconds=read_default(model.settings),
+        loaded_at=model.loaded_at,
     )
 
 
@@ -133,6 +136,8 @@ def view_pipeline(pipeline: ModelVersion, max_tensor: int) -> ModelView:
         paused=False,
         max_running=None,
         max_running_per_tenant=None,
+        reuse_seconds=None,
+        loaded_at=None,
     )
 
 

@@ -1,5 +1,6 @@
 """The catalogue as it is answered."""
 
+from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -76,6 +77,16 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs of the model an operator lets run at a time; null without such a limit."""
     max_running_per_tenant: int | None
     """The same for the jobs of one tenant."""
+    reuse_seconds: float | None
+    """How many seconds old a result may be that a job takes if its `reuse` is absent. 0: jobs of the model take none.
+
+    Null: only jobs that ask for it do, and of a pipeline.
+    """
+    loaded_at: datetime | None
+    """When Charonia saw that Triton had loaded what runs now. Results from before it answer no later job.
+
+    They do if `charonia.weights` in the model's configuration is the same. Null: it is not known, and of a pipeline.
+    """
 
 
 class Percentiles(msgspec.Struct, frozen=True):

@@ -52,6 +52,8 @@ MODEL = {
     "paused": False,
     "max_running": 8,
     "max_running_per_tenant": None,
+    "reuse_seconds": 3600,
+    "loaded_at": "2026-11-20T08:02:11.204Z",
 }
 KEY = {
     "id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",

@@ -35,6 +35,7 @@ class Server:
     def __init__(self, index: str | list[str]) -> None:
         self.index = index
         self.executions = 3
+        self.reuse_seconds = "0"
         self.unloads: list[str] = []
 
     async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802 - the stub's name
@@ -50,6 +51,13 @@ class Server:
     async def ModelStatistics(self, *_: object, **__: object) -> object:  # noqa: N802
         found = pb.ModelStatistics(inference_stats={"fail": {"count": self.executions}})
         return pb.ModelStatisticsResponse(model_stats=[found])
+
+    async def ModelMetadata(self, *_: object, **__: object) -> object:  # noqa: N802
+        return pb.ModelMetadataResponse()
+
+    async def ModelConfig(self, *_: object, **__: object) -> object:  # noqa: N802
+        parameters = {"charonia.reuse_seconds": {"string_value": self.reuse_seconds}}
+        return pb.ModelConfigResponse(config={"parameters": parameters})
 
     async def RepositoryModelUnload(self, request: Any, **_: object) -> object:  # noqa: N802
         self.unloads.append(request.model_name)
@@ -289,3 +297,17 @@ async def test_closing_the_generator_cancels_the_call() -> None:
     await responses.aclose()
     assert call.cancels == 1
     await triton.close()
+
+
+@pytest.mark.parametrize(("setting", "logged"), [("3600", []), ("0", []), ("an hour", ["model.reuse_refused"])])
+async def test_a_setting_of_reuse_that_cannot_be_read_is_logged(
+    setting: str, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    triton, triton_server = TritonClient("127.0.0.1:1", 1024), Server(["echo"])
+    triton_server.reuse_seconds = setting
+    triton._stub = triton_server
+    try:
+        await triton.describe("echo", "1")
+    finally:
+        await triton.close()
+    assert [record.message for record in caplog.records if record.message.startswith("model.")] == logged
