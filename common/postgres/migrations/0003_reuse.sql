@@ -1,6 +1,6 @@
 -- compatible with: 1
 --
--- The same question is answered once: docs/decisions/0028-twins.md. Services of the release before know nothing of it. They
+-- The same question is answered once: docs/decisions/0029-twins.md. Services of the release before know nothing of it. They
 -- end twins without a load, so that nobody takes those results.
 
 -- Loads ---------------------------------------------------------------------------------------------------------------

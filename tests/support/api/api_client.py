@@ -52,11 +52,13 @@ class Metrics(Strict, frozen=True):
     queue_ms: int | None
     inference_ms: int | None
     total_ms: int | None
+    reused_from: str | None = None  # only of a job that took its result from another one
 
 
 class WaitingFor(Strict, frozen=True):
-    code: Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
+    code: Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation", "same_job"]
     detail: str
+    job: str | None = None  # only with `same_job`
 
 
 class Urls(Strict, frozen=True):

@@ -69,7 +69,9 @@ class Gateway:
         source, uploads = LineSource(objects), PresignedUploads(self.files, objects, 10**9)
         self.creator = Creator(self.store, uploads, source, keys)
         submission = Submission(submitter, submitter.workers, submitter.workers)
-        self.importer = LineImporter(self.store, source, submission, submitter, JobAnnouncer(world.wake_ups, world.database))
+        self.importer = LineImporter(
+            self.store, source, submission, submitter, JobAnnouncer(world.wake_ups, world.database)
+        )
 
     async def upload(self, content: bytes, tenant: UUID | None = None) -> UUID:
         owner = tenant or self.world.tenant
