@@ -62,10 +62,11 @@ FROM recoveries r
 WHERE r.next_at IS NULL AND r.recovered > (SELECT count(*) FROM deliveries d WHERE d.endpoint_id = r.webhook_id);
 
 -- name: compare_usage
--- The usage of tenants, except some ($1), beside the ends of their jobs: each end has an event, also before a retry.
+-- The usage of tenants, except some ($1), beside the ends of their jobs: each end has an event, also before a retry. A job
+-- that took another one's result is counted apart.
 SELECT coalesce(u.model, e.model) AS model, u.counted, e.ended
 FROM (
-  SELECT tenant_id, model, sum(succeeded) || ',' || sum(failed) || ',' || sum(canceled) || ',' || sum(expired) AS counted
+  SELECT tenant_id, model, sum(succeeded) + sum(reused) || ',' || sum(failed) || ',' || sum(canceled) || ',' || sum(expired) AS counted
   FROM usage
   WHERE tenant_id <> ALL($1::uuid[])
   GROUP BY tenant_id, model

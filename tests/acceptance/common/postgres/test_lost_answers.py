@@ -21,6 +21,7 @@ from tests.support.lost_answers import (
     notifier_scenarios,
     openai_scenarios,
     pipeline_scenarios,
+    reuse_scenarios,
     webhook_scenarios,
 )
 from tests.support.lost_answers.check import find_violations, wait_until_quiet
@@ -54,6 +55,7 @@ SCENARIOS: Sequence[Scenario] = (
     *notifier_scenarios.SCENARIOS,
     *pipeline_scenarios.SCENARIOS,
     *openai_scenarios.SCENARIOS,
+    *reuse_scenarios.SCENARIOS,
 )
 
 

@@ -1,0 +1,79 @@
+"""Scenarios of jobs that ask the same: who leads, who waits, and who takes a result."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from tests.support.api.model_inputs import work
+from tests.support.lost_answers.world import DELIVERY_SECONDS, World
+
+REUSE = {"max_age": 3600}
+LARGE = {"x": [[3.5] * 2000]}  # 8,000 bytes: the output is in a file
+MATRIX = {"datatype": "FP32", "shape": [-1, -1]}
+TWICE = {
+    "inputs": {"x": MATRIX},
+    "steps": {"only": {"model": "echo", "inputs": {"x": "$inputs.x"}, "reuse": REUSE}},
+    "outputs": {"y": "$only.y"},
+}
+OWN = [
+    *(f"common/jobs: {name}" for name in ("find_twins", "submit_reusing", "add_reused", "promote_twins", "lift_twins")),
+    *(f"common/jobs: {name}" for name in ("find_groups", "list_joiners", "find_loads", "take_results")),
+]
+numbers = itertools.count(2001)
+
+
+async def ask_the_same(world: World) -> None:
+    """Jobs with one question: the first is canceled, so another one runs, and the others take its result."""
+    async with asyncio.timeout(DELIVERY_SECONDS):
+        while world.loser.list_missing(OWN):
+            await ask_once(world, work(next(numbers)))
+
+
+async def ask_once(world: World, inputs: dict[str, Any]) -> None:
+    client = world.client
+    twin = await client.submit("work", inputs, "canceled", "succeeded", reuse=REUSE, priority="low")
+    joined = [await client.submit("work", inputs, reuse=REUSE, priority="high", expires_in=600) for _ in range(3)]
+    await client.get(f"/v1/jobs/{joined[-1]}")
+    await client.get(f"/v1/jobs/{joined[-1]}/events")
+    await client.call("POST", f"/v1/jobs/{twin}/cancel", 202, 409)
+    for job in joined:
+        await client.wait(job)
+    hit = await client.submit("work", inputs, reuse=REUSE)
+    assert (await client.get(f"/v1/jobs/{hit}"))["status"] == "succeeded"
+
+
+async def share_files(world: World) -> None:
+    """A large output that two jobs show. One of them is erased, which ends its URLs."""
+    client, jobs = world.other, []
+    for _ in range(2):
+        jobs.append(await client.submit("echo", LARGE, output=None, reuse=REUSE))
+        await client.wait(jobs[-1])
+    first, second = [(await client.get(f"/v1/jobs/{job}"))["outputs"][0]["url"] for job in jobs]
+    for url in (first, second):
+        await client.call("GET", url, 200)
+    forget = "common/jobs: forget_result"
+    await client.call("DELETE", f"/v1/jobs/{jobs[1]}", 204, 409)
+    await client.call("GET", second, 404)
+    await client.call("GET", first, 200)
+    async with asyncio.timeout(DELIVERY_SECONDS):
+        while world.loser.list_missing([forget]):
+            job = await client.submit("echo", LARGE, reuse=REUSE)
+            await client.wait(job)
+            await client.call("DELETE", f"/v1/jobs/{job}", 204, 409)
+
+
+async def reuse_steps(world: World) -> None:
+    """Runs whose step asks the same, with an input in a file."""
+    client = world.client
+    await client.call("PUT", "/v1/pipelines/reused", 200, 201, json=TWICE)
+    find = "common/runs: find_hashes"
+    async with asyncio.timeout(DELIVERY_SECONDS):
+        while True:
+            run = await client.submit("reused", LARGE)
+            await client.wait(run)
+            if not world.loser.list_missing([find]):
+                return
+
+
+SCENARIOS: Sequence[Any] = (ask_the_same, share_files, reuse_steps)
