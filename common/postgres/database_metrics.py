@@ -32,6 +32,7 @@ RUNNING = (Status.PROCESSING, Status.CANCELING)
 
 jobs = Gauge("charonia_jobs", "Jobs that have not ended, scheduled ones included.", ["model", "status"])
 queue_depth = Gauge("charonia_queue_depth", "Jobs that can run now.", ["model", "priority"])
+joined = Gauge("charonia_jobs_joined", "Jobs that wait for the result of another job.", ["model"])
 startable = Gauge("charonia_jobs_startable", "Jobs that can run now, within what operators allow.", ["model"])
 queue_oldest = Gauge("charonia_queue_oldest_seconds", "How long the oldest of them has waited.", ["model", "priority"])
 running_oldest = Gauge("charonia_running_oldest_seconds", "How long the oldest attempt has run.", ["model"])
@@ -44,7 +45,7 @@ endpoint_circuits_open = Gauge("charonia_endpoint_circuits_open", "Endpoints wit
 metrics_seconds = Gauge("charonia_database_metrics_seconds", "Duration of the latest count.")
 metrics_time = Gauge("charonia_database_metrics_time_seconds", "Unix time of the latest count.")
 
-_BY_MODEL = (jobs, queue_depth, startable, queue_oldest, running_oldest)
+_BY_MODEL = (jobs, queue_depth, joined, startable, queue_oldest, running_oldest)
 _WITHOUT_LABELS = (
     dead_letters,
     new_deliveries,
@@ -123,6 +124,7 @@ def _set_queues(queues: Iterable[asyncpg.Record]) -> None:
         queue_depth.labels(model, priority).set(record["ready"])
         queue_oldest.labels(model, priority).set(_to_age(record["seconds"]))
         jobs.labels(model, Status.QUEUED).inc(record["waiting"])
+        joined.labels(model).inc(record["joined"])
         for status in RUNNING:
             jobs.labels(model, status)
         running_oldest.labels(model)

@@ -3,7 +3,8 @@
 SELECT set_config('jit', 'off', true);
 
 -- name: count_queues
--- Return each model's waiting jobs by priority ($1): how many there are, how many can run now, how many of these are of
+-- Return each model's waiting jobs by priority ($1): how many there are, how many can run now or wait for the result of
+-- another job, how many of the former are of
 -- tenants that are not paused, and how many seconds the oldest has waited. Count up to $2 jobs, in the order of their ids.
 -- Return also what an operator set for the model.
 SELECT m.name AS model, p.priority, l.paused_at IS NOT NULL AS is_paused, l.max_running, queue.*
@@ -14,6 +15,7 @@ CROSS JOIN LATERAL (
   SELECT
     count(*) AS waiting,
     count(*) FILTER (WHERE scheduled_at IS NULL) AS ready,
+    count(*) FILTER (WHERE scheduled_at = 'infinity') AS joined,
     count(*) FILTER (
       WHERE scheduled_at IS NULL AND tenant_id NOT IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
     ) AS of_active_tenants,

@@ -20,7 +20,11 @@ wake_ups_repeated = Counter("charonia_wake_ups_repeated", "Wake-ups for jobs tha
 stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
 stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
 jobs_removed = Counter("charonia_jobs_removed", "Ended jobs that their own or their tenant's retention removed.")
-tenant_jobs = Counter("charonia_tenant_jobs", "Ends of jobs, by tenant, if turned on. `reused`: with the result of another job.", ["tenant", "model", "status"])
+tenant_jobs = Counter(
+    "charonia_tenant_jobs",
+    "Ends of jobs, by tenant, if turned on. `reused`: with the result of another job.",
+    ["tenant", "model", "status"],
+)
 tenant_inference_seconds = Counter(
     "charonia_tenant_inference_seconds", "Duration of attempts that succeeded, if turned on.", ["tenant", "model"]
 )

@@ -80,7 +80,8 @@ CREATE INDEX shared_outputs_by_job ON shared_outputs (job_id);
 ALTER TABLE files ADD COLUMN made_by uuid;
 
 -- Give a file that its job no longer shows to another job that shows it, and leave the file as it is then. So services of
--- the release before keep shared files, too. The lock keeps that job from being erased or removed meanwhile.
+-- the release before keep shared files, too. The lock keeps that job from being erased or removed meanwhile. The steps of a
+-- run are erased by one statement, so an erasure gives none of their files to another step of the run.
 CREATE FUNCTION keep_shared_file() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
@@ -90,6 +91,10 @@ BEGIN
   FROM shared_outputs s
   JOIN jobs j ON j.id = s.job_id
   WHERE s.source = OLD.made_by AND j.id <> OLD.job_id AND j.erased_at IS NULL AND j.finished_at IS NOT NULL
+    AND (
+      NEW.status <> 'deleting' OR j.parent IS NULL
+      OR j.parent IS DISTINCT FROM (SELECT parent FROM jobs WHERE id = OLD.job_id)
+    )
   ORDER BY j.id
   LIMIT 1
   FOR KEY SHARE OF j;

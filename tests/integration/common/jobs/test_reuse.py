@@ -17,6 +17,7 @@ from common.jobs.expire import find_expired
 from common.jobs.new_event import NewEvent
 from common.jobs.promote import promote_jobs
 from common.jobs.requeue import requeue_jobs
+from common.jobs.run import erase_steps
 from common.jobs.submit import submit_jobs
 from common.jobs.submit_reusing import Candidate, Reused, add_reused, submit_reusing
 from common.jobs.take_results import TakenResult, find_groups, find_loads, list_joiners, remove_twins, take_results
@@ -292,6 +293,30 @@ async def test_a_file_stays_until_the_last_job_that_shows_it_is_gone(database: D
     await erase(database, tenant, hit.job.id)
     assert await owner() == (None, "deleting")
     assert not await database.fetch("SELECT FROM shared_outputs")
+
+
+@pytest.mark.parametrize("of_another_run", [False, True])
+async def test_an_erasure_gives_no_file_to_another_step_of_the_run(
+    database: Database, tenant: UUID, *, of_another_run: bool
+) -> None:
+    run, other, file = ids.new(), ids.new(), ids.new()
+    maker = await lead(database, tenant)
+    sharer = await lead(database, tenant)
+    await succeed(database)
+    await take_results(database, maker, [taken(sharer, await find(database, tenant))])
+    await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", run, maker)
+    await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", other if of_another_run else run, sharer)
+    await database.fetch("INSERT INTO shared_outputs (source, job_id) VALUES ($1, $2)", maker, sharer)
+    await database.fetch(
+        "INSERT INTO files (id, tenant_id, status, content_type, size, sha256, kept, expires_at, job_id, made_by)"
+        " VALUES ($1, $2, 'ready', 'a/b', 5, '', 60, 'infinity', $3, $3)",
+        file,
+        tenant,
+        maker,
+    )
+    await erase_steps(database, run)
+    (row,) = await database.fetch("SELECT job_id, status FROM files WHERE id = $1", file)
+    assert tuple(row) == ((sharer, "ready") if of_another_run else (None, "deleting"))
 
 
 async def test_loads_are_of_the_version_asked_for_or_the_newest_ready_one(database: Database) -> None:

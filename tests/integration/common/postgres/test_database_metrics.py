@@ -65,6 +65,18 @@ async def test_queues_are_counted_by_model_and_priority(world: World) -> None:
     assert 0 <= normal < OLD.total_seconds() <= low
 
 
+async def test_jobs_that_wait_for_another_one_cannot_run_now(world: World) -> None:
+    database, tenant = world.database, world.tenant
+    for _ in range(2):
+        await submit(database, tenant, reuse_key=bytes(32), reuse_seconds=60.0)
+    await submit(database, tenant)
+    await database_metrics.count(database)
+    assert count("charonia_jobs_joined", model="echo") == 2
+    assert count("charonia_jobs_joined", model="other") == 0
+    assert count("charonia_queue_depth", model="echo", priority="normal") == 1
+    assert count("charonia_jobs", model="echo", status="queued") == 3
+
+
 async def test_running_jobs_are_counted_by_state(world: World) -> None:
     database, tenant = world.database, world.tenant
     jobs = [await claim(database, await submit(database, tenant)) for _ in range(3)]
