@@ -9,6 +9,7 @@ from tests.storm.check_attempts import check_attempts
 from tests.storm.check_erasure import check_erased, restore, was_erased
 from tests.storm.check_liveness import check_liveness
 from tests.storm.check_outcome import check_outcome
+from tests.storm.check_reuse import check_reuse
 from tests.storm.check_run import check_run
 from tests.storm.check_webhooks import check_deliveries, check_job_webhooks, check_repeated
 from tests.storm.storm_log import Delivery, StormLog, Submission
@@ -40,6 +41,7 @@ def find_violations(log: StormLog, state: ApiState) -> Iterator[Found]:
         if not KNOWN_CRASH.match(text):
             yield "", "no anomalies", "nothing", text
     yield from check_liveness(log)
+    yield from check_reuse(log, state)
     yield from check_deliveries(log)
     yield from check_repeated(log, state.delivery_attempts)
     by_job: dict[str, list[Delivery]] = {}

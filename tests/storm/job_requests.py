@@ -24,6 +24,10 @@ WEIGHTS = {
 }
 # The pipelines, among jobs. `fallback` and `broken` are rare: what fails runs several times, and `faulty` has one slot.
 RUN_WEIGHTS = {"chain": 3, "each": 2, "fallback": 1, "broken": 1}
+TWIN_KINDS = ("echo", "work", "tokens")  # whose jobs may ask the same as others
+TWINS = 0.15  # of them
+GROUP = 60  # numbers in a row, whose twins of a kind ask the same
+MAX_AGE = 3600  # seconds, longer than a storm
 DEFAULT_RETRY = {"max_attempts": 8, "initial_delay": 0.2, "max_delay": 2.0}
 
 
@@ -50,6 +54,7 @@ class JobRequest:
     responses: tuple[Response, ...] = ()  # responses of its receiver before it accepts the webhook
     keyed: bool = False  # submit it with an idempotency key
     erase: bool = False  # erase it once both receivers have its last end
+    reuses: bool = False  # it takes the result of a job with the same inputs, or waits for it
     timeout: float | None = None  # the deadline of a run, in seconds
     steps: Mapping[str, StepRequest] = field(default_factory=dict)
 
@@ -77,6 +82,8 @@ class JobRequest:
         }
         if not self.is_run:
             body["retry"] = self.retry or DEFAULT_RETRY
+        if self.reuses:
+            body["reuse"] = {"max_age": MAX_AGE}
         if self.timeout is not None:
             body["timeout"] = self.timeout
         if self.expires_in is not None:
@@ -87,12 +94,15 @@ class JobRequest:
 
 
 def make_request(seed: int, number: int, *, runs: bool = True) -> JobRequest:
-    """Return the job request for a seed and a number, a run only with `runs`. It is always the same."""
+    """Return the job request for a seed and a number. It is always the same.
+
+    Without `runs`, it is what the release before knows: no run, and no job that asks the same as others.
+    """
     rng = random.Random(f"{seed}/{number}")  # noqa: S311 - a test's
     weights = WEIGHTS | RUN_WEIGHTS if runs else WEIGHTS
     kind = rng.choices(list(weights), list(weights.values()))[0]
     request = make_run(kind, number, rng) if kind in RUN_WEIGHTS else make_job(kind, number, rng)
-    return replace(
+    request = replace(
         request,
         priority=rng.choice(("high", "normal", "normal", "low")),
         starts_in=rng.uniform(0.5, 4) if rng.random() < 0.03 else None,
@@ -102,6 +112,11 @@ def make_request(seed: int, number: int, *, runs: bool = True) -> JobRequest:
         keyed=rng.random() < 0.2,
         erase=rng.random() < (0.25 if request.is_run else 0.05),
     )
+    if not runs or kind not in TWIN_KINDS or rng.random() >= TWINS:
+        return request
+    same = random.Random(f"{seed}/{kind}/{number // GROUP}")  # noqa: S311 - a test's
+    model, inputs, expected = choose_model(kind, same)
+    return replace(request, model=model, inputs=inputs, expected=expected, reuses=True, starts_in=None)
 
 
 def make_job(kind: str, number: int, rng: random.Random) -> JobRequest:
