@@ -27,6 +27,7 @@ NAMES = (
     "tracing",
     "pipelines",
     "chat",
+    "reuse",
     "idle",
     "consoles",
     "core",
