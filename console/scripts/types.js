@@ -4,8 +4,8 @@
 /** @typedef {"queued" | "processing" | "canceling" | "succeeded" | "failed" | "canceled" | "expired"} Status */
 /** @typedef {{ code: string, message: string, retryable: boolean }} Failure */
 /** @typedef {{ code: string, message: string }} AttemptFailure */
-/** @typedef {{ code: string, detail: string }} WaitingFor */
-/** @typedef {{ queue_ms: number | null, inference_ms: number | null, total_ms: number | null }} Metrics */
+/** @typedef {{ code: string, detail: string, job?: string }} WaitingFor `job`: with `same_job`, whose result it takes */
+/** @typedef {{ queue_ms: number | null, inference_ms: number | null, total_ms: number | null, reused_from?: string }} Metrics */
 
 /**
  * An input or an output of a job.
@@ -91,6 +91,7 @@
  * @property {number | null} slots
  * @property {number | null} running
  * @property {boolean} paused
+ * @property {number | null} [reuse_seconds] how old results are that its jobs take by default; 0: it refuses that
  */
 
 /**

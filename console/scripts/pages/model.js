@@ -39,6 +39,7 @@ function Details({ model }) {
         <div><dt>Ran, p50 and p95</dt><dd>${formatDuration(recent.inference_ms.p50)}, ${formatDuration(recent.inference_ms.p95)}</dd></div>
         <div><dt>Your recent jobs</dt><dd><a href=${linkTo("/jobs", { model: model.name })}>${formatCount(recent.jobs)}</a></dd></div>
         ${triton && html`<div><dt>On Triton, queue and computation</dt><dd>${formatDuration(triton.queue_ms)}, ${formatDuration(triton.compute_ms)}</dd></div>`}
+        ${typeof model.reuse_seconds === "number" && html`<div><dt>Reuses results</dt><dd>${model.reuse_seconds === 0 ? "no, it refuses that" : `up to ${formatDuration(1_000 * model.reuse_seconds)} old`}</dd></div>`}
         <div><dt>Versions</dt><dd>${model.versions.map((each) => each.version).join(", ")}</dd></div>
         ${model.max_batch_size !== null && html`<div><dt>Largest batch</dt><dd>${model.max_batch_size}</dd></div>`}
       </dl>

@@ -2,6 +2,7 @@
 
 import { html } from "../../vendor/preact.js";
 import { formatCount, formatDuration, formatTime } from "../format.js";
+import { linkTo } from "../navigation.js";
 import { useNow } from "./time.js";
 
 /** @type {Record<string, string>} */
@@ -18,6 +19,7 @@ export function Waiting({ job }) {
   return html`<div class="waiting">
     <p><strong>Waits: ${detail}</strong></p>
     ${code !== "slot" && job.queue_position && html`<p>Position ${formatCount(job.queue_position)} in the queue${job.queue_position === 1 ? ": it is next" : ""}.</p>`}
+    ${job.waiting_for.job && html`<p><a href=${linkTo(`/jobs/${job.waiting_for.job}`)}>See that job</a></p>`}
     <${Countdown} to=${job.run_at} />
     ${WAIT_ADVICE[code] && html`<p>${WAIT_ADVICE[code]}</p>`}
   </div>`;
