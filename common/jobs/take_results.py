@@ -6,16 +6,21 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.job_states import Status
+from common.jobs.announced import read_wake_up
 from common.jobs.job import WaitingJob, read_jobs
-from common.jobs.moves import Move, Moves
+from common.jobs.moves import Move, Moves, stay
 from common.jobs.new_event import NewEvent
 from common.postgres import statements
 from common.postgres.statements import Executor
+from common.rabbitmq.wake_ups import WakeUp
 from common.reuse.decisions import Loads
 from common.reuse.key import ReuseKey
 
 STATEMENTS = statements.load("common.jobs", "take_results.sql")
-MOVES = (Moves("take_results", [Move(Status.QUEUED, Status.SUCCEEDED, "its twin succeeded")]),)
+MOVES = (
+    Moves("take_results", [Move(Status.QUEUED, Status.SUCCEEDED, "its twin succeeded")]),
+    Moves("release_joiners", stay(Status.QUEUED)),
+)
 
 
 class Joiner(WaitingJob, frozen=True, kw_only=True):
@@ -53,16 +58,24 @@ async def list_joiners(executor: Executor, key: ReuseKey, limit: int) -> list[tu
     return read_jobs(Joiner, found)
 
 
-async def find_loads(executor: Executor, model: str, version: str | None) -> Loads:
-    """Return the loads whose results answer jobs that want this version of the model. None: the newest."""
+async def find_loads(executor: Executor, model: str, version: str | None) -> Loads | None:
+    """Return the loads whose results answer jobs that want this version of the model. By default, it is the newest.
+
+    Return None if the catalogue has no such model any more.
+    """
     for record in await STATEMENTS["find_loads"].run(executor, model=model, version=version):
         return {(record["version"], load) for load in record["loads"] or ()}
-    return ()
+    return None
 
 
 async def take_results(executor: Executor, twin: UUID, ends: Sequence[TakenResult]) -> set[UUID]:
     """End jobs with the result of their twin. Return those that ended."""
     return {record["id"] for record in await STATEMENTS["take_results"].run(executor, twin=twin, ends=ends)}
+
+
+async def release_joiners(executor: Executor, jobs: Sequence[UUID]) -> list[WakeUp]:
+    """Let jobs share nothing any more, and make them claimable. Return the wake-ups of those that still waited."""
+    return [read_wake_up(each) for each in await STATEMENTS["release_joiners"].run(executor, jobs=jobs)]
 
 
 async def remove_twins(executor: Executor, after: ReuseKey, limit: int) -> tuple[ReuseKey, int] | None:

@@ -105,6 +105,23 @@ WITH given AS (
 )
 SELECT id FROM ended;
 
+-- name: release_joiners
+-- Makes those of the :jobs claimable that wait for a twin, each for itself. Leaves out jobs that are locked. Returns their
+-- queues.
+WITH locked AS MATERIALIZED (
+  SELECT j.id
+  FROM unnest(:jobs::uuid[]) AS given(id)
+  JOIN live_jobs j ON j.id = given.id
+  WHERE j.status = 'queued' AND coalesce(j.scheduled_at = 'infinity', false) AND j.reuse_key IS NOT NULL
+  ORDER BY j.id
+  FOR UPDATE OF j SKIP LOCKED
+)
+UPDATE live_jobs j
+SET scheduled_at = NULL, run_at = now(), reuse_key = NULL, reuse_seconds = NULL
+FROM locked
+WHERE j.id = locked.id
+RETURNING j.tenant_id, j.id, j.model, j.priority, j.traceparent;
+
 -- name: remove_twins
 -- Removes those of the next :limit twins after a place (:tenant, :key) whose job is gone and for whose place nobody waits.
 -- Returns the last place, and how many were examined.

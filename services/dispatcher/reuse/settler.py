@@ -7,7 +7,7 @@ from uuid import UUID
 
 from common import ids
 from common.errors import DatabaseUnavailable, StatementTimeout
-from common.jobs.take_results import Joiner, find_loads, list_joiners, take_results
+from common.jobs.take_results import Joiner, find_loads, list_joiners, release_joiners, take_results
 from common.jobs.twins import FoundTwin, find_twins, lift_twins, promote_twins
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -96,8 +96,12 @@ class Settler:
             if is_live(twin.state):
                 return False
             loads = await find_loads(self._database, twin.state.model, wanted_version(twin, joiners[0]))
-            if takers := choose_takers(twin, joiners, loads):
+            if takers := choose_takers(twin, joiners, loads or ()):
                 return await self._take(twin, takers, now)
+        if await find_loads(self._database, joiners[0].model, joiners[0].version) is None:
+            released = await release_joiners(self._database, [job.id for job in joiners])
+            self._wake_ups.announce(released)  # they fail together, not one after the other
+            return bool(released)
         self._wake_ups.announce(await promote_twins(self._database, [promote_first(twin, joiners)]))
         if len(joiners) == PAGE_JOBS:  # a later one may have a higher priority
             self._wake_ups.announce(await lift_twins(self._database, [key]))

@@ -1,5 +1,6 @@
 """Builds jobs that end at their submit, with the result of their twin. Pure."""
 
+from datetime import timedelta
 from typing import NamedTuple
 
 from opentelemetry.trace import get_current_span
@@ -43,7 +44,7 @@ def make_hit(job: NewJob, twin: FoundTwin, urls: JobUrls) -> Hit:
         run_at=twin.at,
         started_at=None,
         finished_at=twin.at,
-        expires_at=None,
+        expires_at=None if job.expires_in is None else twin.at + timedelta(seconds=job.expires_in),
         error_code=None,
         error_message=None,
         error_retryable=None,

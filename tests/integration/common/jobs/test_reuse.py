@@ -333,7 +333,7 @@ async def test_loads_are_of_the_version_asked_for_or_the_newest_ready_one(databa
         )
     assert await find_loads(database, "m", None) == {("10", new_load)}
     assert await find_loads(database, "m", "9") == {("9", old)}
-    assert await find_loads(database, "m", "8") == ()
+    assert await find_loads(database, "m", "8") is None
     await database.fetch("UPDATE served_models SET load_id = NULL WHERE version = '9'")
     assert await find_loads(database, "m", "9") == set()
 

@@ -121,3 +121,12 @@ async def test_the_sweep_goes_through_many_groups(
     for _ in range(3):
         await sweeper.sweep()
     assert await count(sharers) == {"queued": 5}
+
+
+async def test_jobs_of_a_model_that_is_gone_end_together(sharers: Sharers, sweeper: ReuseSweeper) -> None:
+    for _ in range(3):
+        await sharers.submit()
+    await sharers.database.fetch("DELETE FROM served_models")
+    await sharers.run(status=Status.FAILED, outputs=None)
+    assert await count(sharers) == {"failed": 1, "queued": 2}
+    assert await sharers.database.fetch("SELECT FROM live_jobs WHERE reuse_key IS NOT NULL") == []
