@@ -29,7 +29,7 @@ LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]]
         "retention.database_unavailable",
     ),
     (
-        [(history, "sweep"), (history, "release_files")],
+        [(history, "sweep"), (history, "release_files"), (history, "remove_twins")],
         lambda: history.run(UNUSED, 1.0),
         "history.database_unavailable",
     ),
