@@ -29,17 +29,20 @@ SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch
 FROM served_models s
 LEFT JOIN dispatchers_now d ON d.worker = s.worker;
 
--- `loads` are those that answer now; of a version that is not ready, the last known ones. NULL: a dispatcher that serves the
--- version does not say which load it is. `loaded_at` is when the newest of them was first seen.
+-- `loads` are those that answer now. Of a version that is not ready, they are the last ones of live dispatchers, and the newest
+-- one: an older one of a dead dispatcher may have been replaced. NULL: a dispatcher that serves the version does not say which
+-- load it is. `loaded_at` is when the oldest of the loads was first seen.
 CREATE OR REPLACE VIEW models AS
 SELECT DISTINCT ON (name, version)
   name, version, is_ready AS ready, decoupled, max_batch_size, inputs, outputs, settings,
   CASE
     WHEN NOT is_ready OR bool_and(load_id IS NOT NULL) OVER alike
-    THEN array_agg(load_id) FILTER (WHERE load_id IS NOT NULL) OVER alike
+    THEN array_agg(load_id) FILTER (WHERE load_id IS NOT NULL AND (is_alive OR loaded_at = newest)) OVER alike
   END AS loads,
-  max(loaded_at) OVER alike AS loaded_at
-FROM (SELECT *, ready AND is_alive AS is_ready FROM served_now) served
+  min(loaded_at) FILTER (WHERE is_alive OR loaded_at = newest) OVER alike AS loaded_at
+FROM (
+  SELECT *, ready AND is_alive AS is_ready, max(loaded_at) OVER (PARTITION BY name, version) AS newest FROM served_now
+) served
 WINDOW alike AS (PARTITION BY name, version, is_ready)
 ORDER BY name, version, is_ready DESC, described_at DESC, worker;
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from fnmatch import fnmatchcase
 
 from common.errors import Unavailable
@@ -104,7 +104,7 @@ class Catalogue:
             model.update_ready({version for name, version in ready if name == model.name}, hold=True)
         try:
             if self.is_up:
-                await self._loads.share(self.models)
+                await self._share_loads()
             await self._save()
         except Unavailable as error:
             if self._database_outage.begin():
@@ -123,11 +123,24 @@ class Catalogue:
         await self._describe_new(ready)
         self._note_unloaded()
         loaded_again = await self._loads.read(self.models, ready)
-        for name, _ in loaded_again:
+        await self._describe_again(loaded_again)
+        return ready
+
+    async def _share_loads(self) -> None:
+        """Give new loads the ids that all dispatchers of this Triton use. Raises Unavailable."""
+        loaded_again = await self._loads.share(self.models)
+        try:
+            await self._describe_again(loaded_again)
+        except TritonUnavailable:  # the next refresh notes it
+            self._loads.forget(loaded_again)
+        self._loads.publish(self.models)
+
+    async def _describe_again(self, versions: Collection[Model]) -> None:
+        """Start no job of versions that were loaded again, and describe them. Raises TritonUnavailable."""
+        for name, _ in versions:
             self.models[name].hold()
             self.models[name].forget_description()
-        await self._describe_new(loaded_again)
-        return ready
+        await self._describe_new(versions)
 
     def _matches(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)
@@ -140,7 +153,7 @@ class Catalogue:
                 log.warning("model.not_loaded", model=name, version=version, reason=reason)
         self._unloaded = found
 
-    async def _describe_new(self, ready: set[tuple[str, str]]) -> None:
+    async def _describe_new(self, ready: Collection[Model]) -> None:
         """Describe each version that became ready, and start to consume for each new model."""
         for name, version in sorted(ready):
             known = self.models.get(name)

@@ -54,14 +54,16 @@ class SharedLoads:
             self._trackers[key].look(models[name].inferences.read(version, self.totals[key], marks[name]))
         return {key for key in self._read if self._trackers[key].load is None and self._trackers[key].was_known}
 
-    async def share(self, models: Mapping[str, ServedModel]) -> None:
-        """Save new loads of the versions that were read, and let the models know theirs. Raises Unavailable.
+    async def share(self, models: Mapping[str, ServedModel]) -> set[Model]:
+        """Save new loads of the versions that were read. Raises Unavailable.
 
-        Until a load is saved, the model does not know it: other dispatchers might give it another id.
+        Return which versions were loaded again as other dispatchers saw: read what they declare now. Until a load is
+        saved, the model does not know it: other dispatchers might give it another id.
         """
-        for key in self._ready:
-            if self._trackers[key].load is None:
-                self._publish(key, models[key[0]])
+        known = {key for key in self._read if self._trackers[key].load is not None}
+        before = {key: self._trackers[key].load for key in known}
+        for key in self._ready - known:
+            self._publish(key, models[key[0]])
         for _ in range(TRIES if self._read else 0):
             saved = await self._store.list_all()
             rows = [row for key in sorted(self._read) if (row := self._compare(key, saved.get(key), models[key[0]]))]
@@ -72,8 +74,17 @@ class SharedLoads:
                     self._begin(key, load, models[key[0]])
             if all(self._trackers[row.model].load is not None for row in rows):
                 break
+        return {key for key, load in before.items() if self._trackers[key].load != load}
+
+    def publish(self, models: Mapping[str, ServedModel]) -> None:
+        """Let the models know their loads."""
         for key in self._ready:
             self._publish(key, models[key[0]])
+
+    def forget(self, versions: Collection[Model]) -> None:
+        """Take the loads of these versions for over: what they declare could not be read."""
+        for key in versions:
+            self._trackers[key].end()
 
     def _compare(self, key: Model, saved: SavedLoad | None, model: ServedModel) -> LoadToSave | None:
         """Return what to save of a version: a new load, or how many requests it has had."""

@@ -41,7 +41,7 @@ class ModelVersion(msgspec.Struct, frozen=True):
     reason: str | None = None
     settings: Mapping[str, str] = {}
     loads: Sequence[UUID] | None = None  # those that answer now; None: a dispatcher does not know its own
-    loaded_at: datetime | None = None  # when a dispatcher first saw the newest of them
+    loaded_at: datetime | None = None  # when a dispatcher first saw the oldest of them
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

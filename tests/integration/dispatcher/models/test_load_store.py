@@ -1,8 +1,10 @@
 """The loads in one Triton are saved once, whichever of its dispatchers sees them, and the catalogue has them."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
+
+import pytest
 
 from common.postgres.database import Database
 from services.dispatcher.models.load_store import LoadStore, LoadToSave
@@ -17,10 +19,10 @@ OLD, NEW, OTHER = (UUID(int=number) for number in (1, 2, 3))
 SERVER = "triton:8001"
 
 
-async def read_loads(database: Database) -> set[UUID] | None:
-    """Return the loads whose results may be reused."""
-    (row,) = await database.fetch("SELECT loads FROM models")
-    return None if row["loads"] is None else set(row["loads"])
+async def read_loads(database: Database) -> tuple[set[UUID] | None, datetime | None]:
+    """Return the loads whose results may be reused, and when the oldest of them was seen."""
+    (row,) = await database.fetch("SELECT loads, loaded_at FROM models")
+    return None if row["loads"] is None else set(row["loads"]), row["loaded_at"]
 
 
 async def test_a_load_replaces_only_the_one_that_its_dispatcher_knew(database: Database) -> None:
@@ -83,17 +85,48 @@ async def test_loads_that_nobody_saves_for_a_day_are_forgotten(database: Databas
     assert await store.list_all() == {}
 
 
-async def test_results_of_the_loads_of_ready_dispatchers_may_be_reused(database: Database) -> None:
-    first, second = ModelStore(database, "first", lambda: 7), ModelStore(database, "second", lambda: 8)
-    await first.save_models([(DECLARED, True)], loads={ECHO: Load(OLD, None)})
-    await second.save_models([(DECLARED, True)], loads={ECHO: Load(NEW, None)})
-    assert await read_loads(database) == {OLD, NEW}
-    await second.save_models([(DECLARED, False)], loads={ECHO: Load(NEW, None)})
-    assert await read_loads(database) == {OLD}
-    await first.save_models([(DECLARED, True)])  # as a dispatcher that does not know its load
-    assert await read_loads(database) is None
-    await first.save_models([(DECLARED, False)])
-    assert await read_loads(database) == {NEW}  # nothing is ready: what was known last
-    await second.save_models([(DECLARED, True)], loads={ECHO: Load(NEW, None)})
+EARLIER, LATER = (datetime(2026, 11, 28, hour, tzinfo=UTC) for hour in (1, 2))
+
+
+@pytest.fixture
+def dispatchers(database: Database) -> tuple[ModelStore, ModelStore]:
+    return ModelStore(database, "first", lambda: 7), ModelStore(database, "second", lambda: 8)
+
+
+async def test_results_of_the_loads_that_are_ready_may_be_reused(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    first, second = dispatchers
+    await first.save_models([(DECLARED, True)], loads={ECHO: Load(OLD, EARLIER)})
+    await second.save_models([(DECLARED, True)], loads={ECHO: Load(NEW, LATER)})
+    assert await read_loads(database) == ({OLD, NEW}, EARLIER)
+    await first.save_models([(DECLARED, False)], loads={ECHO: Load(OLD, EARLIER)})
+    assert await read_loads(database) == ({NEW}, LATER)
+
+
+async def test_while_nothing_is_ready_the_last_loads_count(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    """A dispatcher that died may have missed a reload that another one saw."""
+    first, second = dispatchers
+    await first.save_models([(DECLARED, True)], loads={ECHO: Load(OLD, EARLIER)})
+    await second.save_models([(DECLARED, True)], loads={ECHO: Load(NEW, LATER)})
+    for dispatcher, load in ((first, Load(OLD, EARLIER)), (second, Load(NEW, LATER))):
+        await dispatcher.save_models([(DECLARED, False)], loads={ECHO: load})
+    assert await read_loads(database) == ({OLD, NEW}, EARLIER)
+    await SessionStore(database).forget_models([7])
+    assert await read_loads(database) == ({NEW}, LATER)
     await SessionStore(database).forget_models([8])
-    assert await read_loads(database) == {NEW}
+    assert await read_loads(database) == ({NEW}, LATER)
+
+
+async def test_nothing_is_reused_if_a_ready_dispatcher_does_not_know_its_load(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    """One of the release before never does."""
+    first, second = dispatchers
+    await first.save_models([(DECLARED, True)])
+    await second.save_models([(DECLARED, True)], loads={ECHO: Load(NEW, LATER)})
+    assert (await read_loads(database))[0] is None
+    await first.save_models([(DECLARED, False)])
+    assert await read_loads(database) == ({NEW}, LATER)

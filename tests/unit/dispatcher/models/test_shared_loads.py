@@ -43,6 +43,7 @@ class Dispatcher:
 
     loads: SharedLoads
     model: ServedModel = field(default_factory=lambda: ServedModel("echo", asyncio.Event()))
+    loaded_again: set[Model] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.model.add_version(PLAIN, 0)
@@ -54,7 +55,8 @@ class Dispatcher:
     async def refresh(self, *, ready: bool = True) -> UUID | None:
         """Return the id of the load, as the model knows it."""
         await self.loads.read(self.models, {ECHO} if ready else set())
-        await self.loads.share(self.models)
+        self.loaded_again = await self.loads.share(self.models)
+        self.loads.publish(self.models)
         return self.model.loads["1"].id if "1" in self.model.loads else None
 
 
@@ -101,6 +103,22 @@ async def test_each_of_them_sees_a_reload_and_one_names_the_load(
     assert after not in (before, None)
     assert await second.refresh() == after
     assert await first.refresh() == after
+
+
+async def test_a_reload_that_another_dispatcher_saw_is_described_again(
+    triton: Counters, first: Dispatcher, second: Dispatcher
+) -> None:
+    """It may declare other weights. Here, no counter shows that."""
+    triton.successes = 5
+    await first.refresh()
+    await second.refresh()
+    first.model.add_version(named("2026-12"), 0)
+    await first.refresh()
+    assert first.loaded_again == set()
+    await second.refresh()
+    assert second.loaded_again == {ECHO}
+    await second.refresh()
+    assert second.loaded_again == set()
 
 
 class Rival(FakeLoads):
