@@ -144,11 +144,16 @@ class KeyData(ApiObject, frozen=True, kw_only=True):
 
 
 class JobWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that ended in the last `seconds`. Times are those of jobs that succeeded."""
+    """Jobs that ended in the last `seconds`. Times are those of jobs that succeeded.
+
+    `hits` took the result of another job at their submit, and `joins` after they waited for it.
+    """
 
     seconds: float
     ended: int
     failed: int
+    hits: int = 0
+    joins: int = 0
     ended_per_minute: float
     failed_per_minute: float
     queue_ms: Percentiles

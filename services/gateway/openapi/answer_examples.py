@@ -146,10 +146,10 @@ ANSWERS: dict[str, Any] = {
                 "running": 4,
                 "oldest_waiting_at": "2026-11-21T10:19:01.210Z",
                 "last_5_minutes": WINDOW
-                | {"seconds": 300.0, "ended": 600, "failed": 3}
+                | {"seconds": 300.0, "ended": 600, "failed": 3, "hits": 40, "joins": 12}
                 | {"ended_per_minute": 120.0, "failed_per_minute": 0.6},
                 "last_60_minutes": WINDOW
-                | {"seconds": 3600.0, "ended": 3000, "failed": 6}
+                | {"seconds": 3600.0, "ended": 3000, "failed": 6, "hits": 210, "joins": 35}
                 | {"ended_per_minute": 50.0, "failed_per_minute": 0.1},
             }
         ],

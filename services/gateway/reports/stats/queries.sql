@@ -32,9 +32,10 @@ GROUP BY model, priority;
 -- name: measure_ended
 -- Returns what became of the latest $2 jobs of a tenant ($1) that ended within the last hour: by model, priority, and
 -- whether they ended within 5 or 60 minutes. `covered` is how many seconds these jobs cover. Times are in milliseconds,
--- of jobs that succeeded: the medians, and what 95 % of them did not exceed.
+-- of jobs that succeeded: the medians, and what 95 % of them did not exceed. `hits` took the result of another job at their
+-- submit, and `joins` after they waited for it.
 WITH recent AS MATERIALIZED (
-  SELECT model, priority, status, finished_at, inference_ms, parent,
+  SELECT model, priority, status, created_at, finished_at, inference_ms, parent, reused_from IS NOT NULL AS is_reused,
          greatest(0, extract(epoch FROM started_at - greatest(created_at, run_at)) * 1000)::double precision AS queue_ms
   FROM jobs
   WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
@@ -49,6 +50,8 @@ SELECT
   model, priority, minutes,
   least(60 * minutes, (SELECT covered FROM limits))::double precision AS covered,
   count(*) AS ended, count(*) FILTER (WHERE status = 'failed') AS failed,
+  count(*) FILTER (WHERE is_reused AND finished_at = created_at) AS hits,
+  count(*) FILTER (WHERE is_reused AND finished_at > created_at) AS joins,
   percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY queue_ms) FILTER (WHERE status = 'succeeded') AS queue_ms,
   percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY inference_ms) FILTER (WHERE status = 'succeeded')
     AS inference_ms

@@ -96,7 +96,7 @@ def find_window(queue: Queue, minutes: int, stats: Stats) -> Ended:
     found = stats.ended.get((queue, minutes))
     if found is None:
         covered = next((each.covered for (_, of), each in stats.ended.items() if of == minutes), 60.0 * minutes)
-        return Ended(covered, 0, 0, None, None)
+        return Ended(covered, 0, 0, 0, 0, None, None)
     return found
 
 
@@ -106,6 +106,8 @@ def view_window(ended: Ended) -> WindowView:
         seconds=round(ended.covered, 1),
         ended=ended.jobs,
         failed=ended.failed,
+        hits=ended.hits,
+        joins=ended.joins,
         ended_per_minute=round(ended.jobs / minutes, 2),
         failed_per_minute=round(ended.failed / minutes, 2),
         queue_ms=view_percentiles(ended.queue_ms),

@@ -22,6 +22,10 @@ class WindowView(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs ended, in whatever way."""
     failed: Count
     """How many of these failed."""
+    hits: Count
+    """How many of these took the result of another job at their submit. So an inference was saved."""
+    joins: Count
+    """How many of these took the result of another job after they had waited for it."""
     ended_per_minute: Rate
     """How many jobs ended a minute."""
     failed_per_minute: Rate

@@ -28,11 +28,16 @@ class Waiting(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Jobs that ended within some minutes. Times are medians and 95th percentiles, in milliseconds."""
+    """Jobs that ended within some minutes. Times are medians and 95th percentiles, in milliseconds.
+
+    `hits` took the result of another job at their submit, and `joins` after they waited for it.
+    """
 
     covered: float  # seconds: less than the minutes have if too many jobs ended in them
     jobs: int
     failed: int
+    hits: int
+    joins: int
     queue_ms: Sequence[float] | None
     inference_ms: Sequence[float] | None
 

@@ -77,6 +77,15 @@ async def test_ended_jobs_are_measured_over_five_and_sixty_minutes(database: Dat
     assert (long.covered, long.jobs, long.failed, long.inference_ms) == (3600, 140, 40, [500, 950])
 
 
+async def test_jobs_that_took_the_result_of_another_are_counted_apart(database: Database, tenant: UUID) -> None:
+    """At their submit, or after they waited for it."""
+    await database.fetch(ENDED, tenant, 5, 1, "succeeded")
+    await database.fetch("UPDATE jobs SET reused_from = gen_random_uuid() WHERE inference_ms <= 30")
+    await database.fetch("UPDATE jobs SET finished_at = created_at + interval '1 second' WHERE inference_ms = 30")
+    found = (await StatsStore(database).measure_ended(tenant))[LOW, 60]
+    assert (found.jobs, found.hits, found.joins) == (5, 2, 1)
+
+
 async def test_only_the_latest_ends_are_looked_at(database: Database, tenant: UUID) -> None:
     """The rates stay right: they are of the time that these jobs cover."""
     async with database.transaction() as connection:  # within which now() stands still

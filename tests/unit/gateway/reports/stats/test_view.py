@@ -16,7 +16,10 @@ NONE = {"p50": None, "p95": None}
 
 
 def test_every_queue_has_all_numbers_in_order() -> None:
-    ended = {(LOW, 5): Ended(120.0, 30, 3, [1.4, 2.6], [10.0, 20.0]), (LOW, 60): Ended(120.0, 30, 3, None, None)}
+    ended = {
+        (LOW, 5): Ended(120.0, 30, 3, 5, 2, [1.4, 2.6], [10.0, 20.0]),
+        (LOW, 60): Ended(120.0, 30, 3, 5, 2, None, None),
+    }
     shown = msgspec.to_builtins(view_stats(Stats(AT, {OCR: Waiting(2, 1, AT)}, {HIGH: 4}, ended)))
     assert shown["at"] == "2026-11-22T00:00:00.000Z"
     assert [(each["model"], each["priority"]) for each in shown["items"]] == [
@@ -31,6 +34,8 @@ def test_every_queue_has_all_numbers_in_order() -> None:
         "seconds": 120.0,
         "ended": 30,
         "failed": 3,
+        "hits": 5,
+        "joins": 2,
         "ended_per_minute": 15.0,
         "failed_per_minute": 1.5,
         "queue_ms": {"p50": 1, "p95": 3},
@@ -41,6 +46,8 @@ def test_every_queue_has_all_numbers_in_order() -> None:
         "seconds": 120.0,
         "ended": 0,
         "failed": 0,
+        "hits": 0,
+        "joins": 0,
         "ended_per_minute": 0.0,
         "failed_per_minute": 0.0,
         "queue_ms": NONE,

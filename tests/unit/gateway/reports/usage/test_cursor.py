@@ -12,7 +12,7 @@ from services.gateway.reports.usage.routes import UsageFilter, decode_cursor, en
 from services.gateway.reports.usage.store import UsageCursor, UsageRow
 
 TENANT, DAY = ids.new(), date(2026, 11, 22)
-ROW = UsageRow(DAY, "echo", 1, 0, 0, 0, 0.5, 4, 4, 0, 0)
+ROW = UsageRow(DAY, "echo", 1, 0, 0, 0, 0.5, 4, 4, 0, 0, 0)
 FILTER = UsageFilter(until=DAY)
 
 
