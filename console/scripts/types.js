@@ -161,6 +161,8 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  * @property {Percentiles} inference_ms
  * @property {number} ended
  * @property {number} failed
+ * @property {number} hits that took the result of another job at their submit
+ * @property {number} joins that waited for it
  * @property {number} ended_per_minute
  * @property {number} failed_per_minute
  */

@@ -25,7 +25,7 @@ const MOST_CIRCUITS = 100; // that are looked at, of the oldest webhooks
 /** @typedef {import("../types.js").StatsMinute} StatsMinute */
 /** @typedef {import("../types.js").Model} Model */
 /** @typedef {import("../types.js").Webhook} Webhook */
-/** @typedef {{ webhooks: Webhook[], troubles: import("../parts/troubles.js").WebhookTrouble[], dead: import("../types.js").Page<import("../types.js").Job>, reused: number }} Aftermath */
+/** @typedef {{ webhooks: Webhook[], troubles: import("../parts/troubles.js").WebhookTrouble[], dead: import("../types.js").Page<import("../types.js").Job> }} Aftermath */
 
 /**
  * @param {AbortSignal} signal
@@ -56,18 +56,12 @@ async function readHour(signal) {
  * @returns {Promise<Aftermath>}
  */
 async function readAftermath(signal) {
-  const [webhooks, health, dead, usage] = await Promise.all([
+  const [webhooks, health, dead] = await Promise.all([
     call("GET", "/v1/webhooks", { query: { limit: 1_000 }, signal }),
     call("GET", "/v1/webhooks/health", { query: { limit: MOST_CIRCUITS }, signal }),
     call("GET", "/v1/dead-letters", { query: { limit: MOST_DEAD_LETTERS }, signal }),
-    call("GET", "/v1/usage", { query: { since: new Date().toISOString().slice(0, 10), limit: 1_000 }, signal }),
   ]);
-  return { webhooks: webhooks.items, troubles: findTroubles(webhooks.items, health.items), dead, reused: countReused(usage.items) };
-}
-
-/** @param {{ jobs: { reused?: number } }[]} usage */
-function countReused(usage) {
-  return usage.reduce((total, item) => total + (item.jobs.reused ?? 0), 0);
+  return { webhooks: webhooks.items, troubles: findTroubles(webhooks.items, health.items), dead };
 }
 
 /** @param {import("../stream.js").ServerEvent} event */
@@ -137,9 +131,20 @@ function Tiles({ stats, models, aftermath }) {
       note=${troubles ? "their deliveries fail" : ""} />
     <${Tile} title="Dead letters" value=${dead ? `${formatCount(dead.items.length)}${dead.next_cursor ? "+" : ""}` : "…"} link=${linkTo("/dead-letters")}
       bad=${Boolean(dead?.items.length)} note=${dead?.items.length ? "jobs that failed for good" : ""} />
-    ${Boolean(aftermath?.reused) && html`<${Tile} title="Inferences saved" value=${formatCount(aftermath?.reused ?? 0)} link=${linkTo("/jobs", { status: "succeeded" })}
-      note="today, by results of other jobs" />`}
+    <${Saved} stats=${stats} />
   </div>`;
+}
+
+/**
+ * Show how many inferences were saved, if there were any.
+ * @param {{ stats: StatsItem[] }} props
+ */
+function Saved({ stats }) {
+  const hits = stats.reduce((total, item) => total + item.last_60_minutes.hits, 0);
+  const joins = stats.reduce((total, item) => total + item.last_60_minutes.joins, 0);
+  if (!hits && !joins) return null;
+  return html`<${Tile} title="Inferences saved" value=${formatCount(hits + joins)} link=${linkTo("/jobs", { status: "succeeded", period: "1h" })}
+    note=${`in the last hour: ${formatCount(hits)} hits, ${formatCount(joins)} joins`} />`;
 }
 
 /**
