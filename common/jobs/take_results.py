@@ -13,7 +13,6 @@ from common.jobs.new_event import NewEvent
 from common.postgres import statements
 from common.postgres.statements import Executor
 from common.rabbitmq.wake_ups import WakeUp
-from common.reuse.decisions import Loads
 from common.reuse.key import ReuseKey
 
 STATEMENTS = statements.load("common.jobs", "take_results.sql")
@@ -56,16 +55,6 @@ async def list_joiners(executor: Executor, key: ReuseKey, limit: int) -> list[tu
     """Return the oldest jobs that wait for the twin of a key, each with the database's time."""
     found = await STATEMENTS["list_joiners"].run(executor, tenant=key.tenant_id, key=key.key, limit=limit)
     return read_jobs(Joiner, found)
-
-
-async def find_loads(executor: Executor, model: str, version: str | None) -> Loads | None:
-    """Return the loads whose results answer jobs that want this version of the model. By default, it is the newest.
-
-    Return None if the catalogue has no such model any more.
-    """
-    for record in await STATEMENTS["find_loads"].run(executor, model=model, version=version):
-        return {(record["version"], load) for load in record["loads"] or ()}
-    return None
 
 
 async def take_results(executor: Executor, twin: UUID, ends: Sequence[TakenResult]) -> set[UUID]:

@@ -36,15 +36,6 @@ WHERE generation = 0 AND tenant_id = :tenant AND reuse_key = :key AND scheduled_
 ORDER BY id
 LIMIT :limit;
 
--- name: find_loads
--- Returns the loads of a :model whose results answer jobs that want a :version; NULL: of its newest version that is ready, or
--- else of its newest one.
-SELECT version, loads
-FROM models
-WHERE name = :model AND (version = :version OR :version::text IS NULL)
-ORDER BY ready DESC, length(version) DESC, version DESC -- versions are numbers
-LIMIT 1;
-
 -- name: take_results
 -- Ends jobs that wait for a :twin with its result, each with its event, under the twin's claim. None ends if the twin was
 -- erased or removed meanwhile: the lock keeps it until the end. Leaves out jobs that are locked, or wait no more. Returns

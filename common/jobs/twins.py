@@ -13,7 +13,7 @@ from common.jobs.moves import Moves, stay
 from common.postgres import statements
 from common.postgres.statements import Executor
 from common.rabbitmq.wake_ups import WakeUp
-from common.reuse.decisions import Twin
+from common.reuse.decisions import Loads, Twin
 from common.reuse.key import ReuseKey
 
 STATEMENTS = statements.load("common.jobs", "twins.sql")
@@ -82,6 +82,16 @@ def read_twin(record: asyncpg.Record) -> FoundTwin:
         record["outputs"],
         record["outputs_size"],
     )
+
+
+async def find_loads(executor: Executor, model: str, version: str | None) -> Loads | None:
+    """Return the loads whose results answer jobs that want this version of the model. By default, it is the newest.
+
+    Return None if the catalogue has no such model any more.
+    """
+    for record in await STATEMENTS["find_loads"].run(executor, model=model, version=version):
+        return {(record["version"], load) for load in record["loads"] or ()}
+    return None
 
 
 async def promote_twins(executor: Executor, jobs: Sequence[Promotion]) -> list[WakeUp]:

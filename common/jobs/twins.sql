@@ -9,6 +9,15 @@ FROM unnest(:wanted.tenant_id::uuid[], :wanted.key::bytea[]) AS wanted(tenant_id
 JOIN twins t ON t.tenant_id = wanted.tenant_id AND t.key = wanted.key
 LEFT JOIN jobs j ON j.id = t.job_id AND j.scheduled_at IS DISTINCT FROM 'infinity';
 
+-- name: find_loads
+-- Returns the loads of a :model whose results answer jobs that want a :version; NULL: of its newest version that is ready, or
+-- else of its newest one.
+SELECT version, loads
+FROM models
+WHERE name = :model AND (version = :version OR :version::text IS NULL)
+ORDER BY ready DESC, length(version) DESC, version DESC -- versions are numbers
+LIMIT 1;
+
 -- name: promote_twins
 -- Makes jobs that wait for a twin the twins of their keys, and claimable, unless another job became that since (before).
 -- They get a priority, and their claims go on after those of the twin before. Leaves out jobs that are locked, or wait no more.

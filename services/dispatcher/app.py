@@ -141,7 +141,9 @@ class Dispatcher:
         runs = RunProgress(database, RunCarrier(urls, tensors), changes, unsettled)
         writer = ResultWriter(database, results, runs, self._wake_ups, changes, unsettled)
         self._settler = Settler(database, runs, unsettled, self._wake_ups, changes, urls)
-        self._reuse = make_leadership(database, self._settler, settings.sweep_interval)
+        self._reuse = make_leadership(
+            database, self._settler, settings.sweep_interval, lambda: self._publisher.connection.is_up
+        )
         outputs = OutputFiles(results, self._objects)
         allowed = AllowedLocations(database, settings.store_url)
         self._locations = OutputLocations(allowed, Buckets(OUTPUT_SECONDS))

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from common import ids
 from common.errors import DatabaseUnavailable, StatementTimeout
-from common.jobs.take_results import Joiner, find_loads, list_joiners, release_joiners, take_results
-from common.jobs.twins import FoundTwin, find_twins, lift_twins, promote_twins
+from common.jobs.take_results import Joiner, list_joiners, release_joiners, take_results
+from common.jobs.twins import FoundTwin, find_loads, find_twins, lift_twins, promote_twins
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up

@@ -1,10 +1,11 @@
 """Settles groups that nobody else settles: after kills, lost answers, cancels, and ends by the release before."""
 
 import asyncio
+from collections.abc import Callable
 
 from common.jobs.take_results import find_groups
 from common.postgres.database import Database
-from common.postgres.leadership import Leadership, LeaseStore, Loops
+from common.postgres.leadership import Leadership, LeaseStore, Loops, need_nothing
 from common.reuse.key import FIRST
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
@@ -50,10 +51,12 @@ class ReuseSweeper:
         return max(self._interval, seconds) if is_last else seconds
 
 
-def make_leadership(database: Database, settler: Settler, interval: float) -> Leadership:
-    """Return what sweeps while this process is the elected one."""
+def make_leadership(
+    database: Database, settler: Settler, interval: float, is_fit: Callable[[], bool] = need_nothing
+) -> Leadership:
+    """Return what sweeps while this process is the elected one. `is_fit`: whether it can send wake-ups."""
 
     def begin() -> Loops:
         return {"groups": ReuseSweeper(database, settler, interval).run}
 
-    return Leadership(LeaseStore(database, ROLE), begin)
+    return Leadership(LeaseStore(database, ROLE), begin, is_fit=is_fit)

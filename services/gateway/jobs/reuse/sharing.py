@@ -11,11 +11,11 @@ from common.jobs.input_files import keep_large_inputs
 from common.jobs.new_job import NewJob
 from common.jobs.submit import choose_first
 from common.jobs.submit_reusing import Added, Candidate, Reused, add_reused, submit_reusing
-from common.jobs.twins import FoundTwin, Promotion, find_twins, lift_twins, promote_twins
+from common.jobs.twins import FoundTwin, Promotion, find_loads, find_twins, lift_twins, promote_twins
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
-from common.reuse.decisions import Decision, Wish, decide
+from common.reuse.decisions import Decision, Loads, Wish, decide
 from common.reuse.key import ReuseKey
 from common.telemetry.metrics import count_reused
 from common.views.job import MAX_OUTPUTS, JobUrls
@@ -63,9 +63,12 @@ class Sharing:
             return Plan(Decision.LEAD, None)
         versions = (await self._catalogue.read()).get(job.model, ())
         chosen = find_version(versions, job.version) if job.version else newest(versions) if versions else None
-        loads = {(chosen.version, load) for load in chosen.loads or ()} if chosen else ()
+        loads = {(chosen.version, load) for load in chosen.loads or ()} if chosen else set()
         wish = Wish(job.model, job.fallback_model, job.reuse_seconds or 0.0, twin.at)
-        return Plan(decide(wish, twin.state, loads), twin)
+        decision = decide(wish, twin.state, loads)
+        if decision is Decision.LEAD and is_of_other_load(twin, loads):  # the catalogue may be a second old
+            decision = decide(wish, twin.state, await find_loads(self._database, job.model, job.version) or ())
+        return Plan(decision, twin)
 
     async def _find_many(self, keys: list[ReuseKey]) -> list[FoundTwin | None]:
         found = await find_twins(self._database, list(dict.fromkeys(keys)), MAX_OUTPUTS)
@@ -128,6 +131,14 @@ class Sharing:
         """Lift the twin of a job that was added. Without that, it only starts later."""
         with suppress(Unavailable):
             self._wake_ups.announce(await lift_twins(self._database, [key_of(job)]))
+
+
+def is_of_other_load(twin: FoundTwin, loads: Loads) -> bool:
+    """Return whether a twin has succeeded with a load that is not among these."""
+    state = twin.state
+    if state is None or state.status is not Status.SUCCEEDED or state.version is None or state.load_id is None:
+        return False
+    return (state.version, state.load_id) not in loads
 
 
 def needs_lift(job: NewJob, plan: Plan) -> bool:

@@ -20,8 +20,8 @@ from common.jobs.requeue import requeue_jobs
 from common.jobs.run import erase_steps
 from common.jobs.submit import submit_jobs
 from common.jobs.submit_reusing import Candidate, Reused, add_reused, submit_reusing
-from common.jobs.take_results import TakenResult, find_groups, find_loads, list_joiners, remove_twins, take_results
-from common.jobs.twins import FoundTwin, Promotion, find_twins, forget_result, lift_twins, promote_twins
+from common.jobs.take_results import TakenResult, find_groups, list_joiners, remove_twins, take_results
+from common.jobs.twins import FoundTwin, Promotion, find_loads, find_twins, forget_result, lift_twins, promote_twins
 from common.postgres.database import Database
 from common.reuse.key import FIRST, ReuseKey
 from tests.integration.jobs import TRACEPARENT, add_tenant, look, new_end, new_job, new_requeue, take, trace

@@ -122,6 +122,17 @@ async def test_another_load_is_another_model(sharers: Sharers) -> None:
     assert (await sharers.submit(1)).row.status is Status.SUCCEEDED
 
 
+async def test_a_gateway_that_knows_only_the_load_before_runs_nothing_again(sharers: Sharers) -> None:
+    await sharers.submit()
+    await sharers.run()
+    before = sharers.gateways
+    await sharers.offer()
+    await sharers.submit()
+    await sharers.run()
+    sharers.gateways = before
+    assert (await sharers.submit()).row.status is Status.SUCCEEDED
+
+
 async def test_a_model_has_a_default_and_may_refuse(sharers: Sharers) -> None:
     await sharers.offer(**{"charonia.reuse_seconds": "60"})
     await sharers.submit(reuse="absent")
