@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from common import ids
 from common.errors import SettingsError
 from common.security.signed_urls import MIN_KEY, VALID, UrlSigner
 
@@ -33,6 +34,18 @@ def test_a_lifetime_may_be_shorter() -> None:
     expires, signature = read(UrlSigner([KEY]).sign(JOB, AT, timedelta(minutes=5)))
     assert expires == (AT + timedelta(minutes=5)).timestamp()
     assert UrlSigner([KEY]).is_valid(JOB, expires, signature)
+
+
+def test_the_url_of_a_file_that_jobs_share_is_good_for_one_of_them() -> None:
+    signer = UrlSigner([KEY])
+    query = signer.sign(OTHER, AT, job=JOB)
+    expires, signature = read(query)
+    assert parse_qs(query)["job"] == [ids.encode(ids.Kind.JOB, JOB)]
+    assert signer.is_valid(OTHER, expires, signature, JOB)
+    assert not signer.is_valid(OTHER, expires, signature)
+    assert not signer.is_valid(OTHER, expires, signature, UUID(int=3))
+    assert not signer.is_valid(JOB, expires, signature, JOB)
+    assert "job" not in signer.sign(OTHER, AT)
 
 
 def test_an_older_key_still_verifies_and_an_unknown_one_does_not() -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from common import ids
 from common.errors import SettingsError
 from common.job_states import Priority, Status
 from common.jobs.job import Job
@@ -161,6 +162,23 @@ def test_files_of_outputs_get_urls_that_need_no_key_and_texts_do_not() -> None:
     assert links.add_file_urls(OUTPUTS, AT) is OUTPUTS
     body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=1999))
     assert body["data"]["outputs"] == shown
+
+
+def test_files_that_jobs_share_get_urls_of_their_job() -> None:
+    signer = UrlSigner(["key" * 11])
+    row = msgspec.structs.replace(ROW, reuse_key=bytes(32), reused_from=UUID(int=7))
+    outputs = msgspec.json.encode([{"file": FILE}])
+    links = JobUrls(signer=signer)
+    body = json.loads(render_event(row, links, "job.succeeded", AT, outputs, sequence=1999))
+    file_id = ids.parse(ids.Kind.FILE, FILE)
+    assert file_id is not None
+    assert body["data"]["outputs"][0]["url"] == f"/v1/files/{FILE}/content?{signer.sign(file_id, AT, job=row.id)}"
+    assert body["data"]["metrics"]["reused_from"] == ids.encode(ids.Kind.JOB, UUID(int=7))
+
+
+def test_large_outputs_need_not_be_read_to_be_left_out() -> None:
+    body = json.loads(render_event(ROW, JobUrls(), "job.succeeded", AT, None, sequence=1999, has_large_outputs=True))
+    assert (body["data"]["outputs"], body["data"]["outputs_omitted"]) == (None, "too_large")
 
 
 def test_times_are_in_utc_with_milliseconds() -> None:
