@@ -62,8 +62,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sharing_id(self) -> UUID | None:
-        """Its id, if it may share its files with other jobs."""
-        return None if self.reuse_key is None else self.id
+        """Its id, if it may share its files with other jobs. Those of a run are of its steps, which may."""
+        return self.id if self.is_run or self.reuse_key is not None else None
 
     @property
     def is_run(self) -> bool:

@@ -91,9 +91,11 @@ SELECT (SELECT max(total) FROM others) + jobs + 1 AS position FROM above;
 SELECT FROM jobs WHERE id = $1 AND tenant_id = $2;
 
 -- name: measure_outputs
--- Returns the tenant of a succeeded job ($1), the size of its outputs, and whether others may share their files. It does not check the tenant: the caller
--- checked a signature.
-SELECT tenant_id, octet_length(outputs) AS size, reuse_key IS NOT NULL AS is_shared FROM jobs WHERE id = $1 AND outputs IS NOT NULL;
+-- Returns the tenant of a succeeded job ($1), the size of its outputs, and whether other jobs may share their files. It does
+-- not check the tenant: the caller checked a signature.
+SELECT tenant_id, octet_length(outputs) AS size, num_nonnulls(reuse_key, run_state) > 0 AS is_shared
+FROM jobs
+WHERE id = $1 AND outputs IS NOT NULL;
 
 -- name: read_outputs
 -- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller did, or checked a signature.
