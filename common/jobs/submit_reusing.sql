@@ -66,7 +66,8 @@ WITH given AS (
     :jobs.job.parameters::bytea[], :jobs.job.metadata::bytea[], :jobs.job.callback_url::text[],
     :jobs.job.callback_event_list::text[], :jobs.job.idempotency_key::text[], :jobs.job.fingerprint::bytea[],
     :jobs.job.retain::double precision[], :jobs.job.input_bytes::integer[], :jobs.job.request::bytea[],
-    :jobs.job.reuse_key::bytea[], :jobs.job.reuse_seconds::double precision[], :jobs.twin::uuid[], :jobs.claim::bigint[], :jobs.at::timestamptz[],
+    :jobs.job.reuse_key::bytea[], :jobs.job.reuse_seconds::double precision[], :jobs.twin::uuid[],
+    :jobs.claim::bigint[], :jobs.at::timestamptz[],
     :jobs.event.id::uuid[], :jobs.event.sequence::bigint[], :jobs.event.type::text[], :jobs.event.body::bytea[],
     :jobs.event.traceparent::text[]
   ) AS t(

@@ -28,6 +28,7 @@ PRINTED = {  # a part of what the examples of a page print
     HOW_TO / "operations.md": "1 run again",
     HOW_TO / "pipelines.md": f"{LINES} {COUNTS} {TOTAL}",
     HOW_TO / "receive-webhooks.md": "whsec_",
+    HOW_TO / "reuse.md": "[[10.0]] job_",
     HOW_TO / "stream.md": WORDS,
     HOW_TO / "submit-jobs.md": f"[[2.0, 4.0, 6.0]]\n{LINES}",
     HOW_TO / "tenants-and-keys.md": "key.revoked",
