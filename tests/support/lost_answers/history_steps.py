@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from common.jobs.keep import keep_jobs
+from common.reuse.key import FIRST
 from services.dispatcher.maintenance.history.store import NIL, HistoryStore
 from tests.support.lost_answers.world import World, repeat
 from tests.support.waiting import eventually
@@ -31,6 +32,10 @@ INSERT INTO files (id, tenant_id, status, content_type, size, sha256, kept, job_
 VALUES (gen_random_uuid(), $1, 'ready', 'text/plain', 1, '', 60, gen_random_uuid(), 'infinity')
 """
 
+TWIN_OF_GONE_JOB = """
+INSERT INTO twins (tenant_id, key, job_id) VALUES ($1, sha256('gone'), gen_random_uuid()) ON CONFLICT DO NOTHING
+"""
+
 
 async def repeat_history(world: World, jobs: Sequence[UUID]) -> None:
     """Every step for these ended jobs, but only a generation is old that has nothing: the check wants the rest."""
@@ -38,6 +43,7 @@ async def repeat_history(world: World, jobs: Sequence[UUID]) -> None:
     live = [await own.fetchval(LIVE_JOB, tenant), await own.fetchval(LIVE_RUN, tenant)]
     await own.execute(LIVE_DELIVERY, tenant)
     await own.execute(FILE_OF_GONE_JOB, tenant)
+    await own.execute(TWIN_OF_GONE_JOB, tenant)
     await own.execute("UPDATE generations SET began_at = now(), ended_at = now() WHERE number = 8")
     async with world.database() as database:
         store = HistoryStore(database)
@@ -49,5 +55,6 @@ async def repeat_history(world: World, jobs: Sequence[UUID]) -> None:
         await repeat(lambda: store.find_old(0.0))
         await repeat(lambda: store.empty(8, 0.0))
         await repeat(lambda: store.release_files((NIL, NIL), 100))
+        await repeat(lambda: store.remove_twins(FIRST, 100))
     await own.execute("DELETE FROM jobs WHERE id = ANY($1)", live)
     await own.execute("DELETE FROM deliveries WHERE event_type = 'never'")

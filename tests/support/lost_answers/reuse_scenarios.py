@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from common import ids
 from tests.support.api.model_inputs import work
-from tests.support.lost_answers.world import DELIVERY_SECONDS, World
+from tests.support.lost_answers.world import DELIVERY_SECONDS, World, parse
 from tests.support.waiting import eventually
 
 REUSE = {"max_age": 3600}
@@ -76,6 +77,28 @@ async def lift_twin(world: World) -> None:
                 return
 
 
+async def release_joiner(world: World) -> None:
+    """A job that waits for a twin, and whose model is gone once that has ended: it waits for nobody any more."""
+    client, inputs = world.client, {"image": {"base64": "CCCC"}}
+    release, change = "common/jobs: release_joiners", "UPDATE live_jobs SET model = 'gone' WHERE id = $1"
+    async with asyncio.timeout(DELIVERY_SECONDS):
+        while world.loser.list_missing([release]):
+            twin = await client.submit("ocr", inputs, "canceled", reuse=REUSE)
+            joined = await client.submit("ocr", inputs, "canceled", "failed", reuse=REUSE)
+            world.moved_jobs.add(parse(ids.Kind.JOB, joined))
+            await world.own.execute(change, parse(ids.Kind.JOB, joined))
+            await client.call("POST", f"/v1/jobs/{twin}/cancel", 202, 409)
+            await client.wait(twin, "canceled")
+
+            async def is_released(job: str = joined) -> bool:
+                waiting = (await client.get(f"/v1/jobs/{job}"))["waiting_for"]
+                return waiting is None or waiting["code"] != "same_job"
+
+            await eventually(is_released, f"{joined} waits for nobody", 60)
+            await client.call("POST", f"/v1/jobs/{joined}/cancel", 202, 409)
+            await client.wait(joined)
+
+
 async def share_files(world: World) -> None:
     """A large output that two jobs show. One of them is erased, which ends its URLs."""
     client, jobs = world.other, []
@@ -109,4 +132,4 @@ async def reuse_steps(world: World) -> None:
                 return
 
 
-SCENARIOS: Sequence[Any] = (ask_the_same, lift_twin, share_files, reuse_steps)
+SCENARIOS: Sequence[Any] = (ask_the_same, lift_twin, release_joiner, share_files, reuse_steps)
