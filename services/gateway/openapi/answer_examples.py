@@ -218,7 +218,7 @@ ANSWERS: dict[str, Any] = {
             {
                 "day": "2026-11-21",
                 "model": "echo",
-                "jobs": {"succeeded": 1203, "failed": 2, "canceled": 0, "expired": 0},
+                "jobs": {"succeeded": 1203, "failed": 2, "canceled": 0, "expired": 0, "reused": 148},
                 "inference_seconds": 42.105,
                 "bytes_in": 48120,
                 "bytes_out": 110676,
