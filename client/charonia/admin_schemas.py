@@ -200,6 +200,8 @@ class HourStats(msgspec.Struct, frozen=True):
 class UsageData(ApiObject, frozen=True, kw_only=True):
     """What you used of one model on one day (UTC). `jobs` counts the ended jobs by status.
 
+    Those that took the result of another job count as `reused`, not as `succeeded`.
+
     The tokens are those that a language model tells of. Others have 0.
     """
 

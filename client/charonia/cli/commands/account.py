@@ -26,20 +26,22 @@ def register(app: typer.Typer) -> None:
 def usage(session: Session, since: SinceDay = "30d", until: UntilDay = None, model: options.ModelFilter = None) -> None:
     """Show what you used by day and model, newest day first."""
     days = {"since": options.read_day("--since", since), "until": options.read_day("--until", until)}
-    columns = ["DAY", "MODEL", "SUCCEEDED", "FAILED", "OTHER", "INFERENCE", "IN", "OUT", "TOKENS"]
+    columns = ["DAY", "MODEL", "SUCCEEDED", "FAILED", "OTHER", "REUSED", "INFERENCE", "IN", "OUT", "TOKENS"]
     table = make_table(columns, right=columns[2:], flexible=["MODEL"])
     print_list(session, session.client.usage(model=model, **days), table, show_usage, "no jobs ended in this time")
 
 
 def show_usage(used: UsageData) -> Sequence[str]:
     jobs = used.jobs
-    other = sum(jobs.values()) - jobs.get("succeeded", 0) - jobs.get("failed", 0)
+    shown = [jobs.get(status, 0) for status in ("succeeded", "failed", "reused")]
+    other = sum(jobs.values()) - sum(shown)
     return (
         str(used.day),
         used.model,
-        f"{jobs.get('succeeded', 0):,}",
-        f"{jobs.get('failed', 0):,}",
+        f"{shown[0]:,}",
+        f"{shown[1]:,}",
         f"{other:,}",
+        f"{shown[2]:,}",
         show_inference(used.inference_seconds),
         show_bytes(used.bytes_in),
         show_bytes(used.bytes_out),
