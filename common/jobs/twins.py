@@ -107,3 +107,8 @@ async def lift_twins(executor: Executor, keys: Sequence[ReuseKey]) -> list[WakeU
 async def forget_result(executor: Executor, job: UUID) -> None:
     """Let nobody take the result any more that an erased job took."""
     await STATEMENTS["forget_result"].run(executor, job=job)
+
+
+async def forget_results_of_run(executor: Executor, run: UUID) -> None:
+    """Let nobody take the results any more that the steps of an erased run took."""
+    await STATEMENTS["forget_results_of_run"].run(executor, run=run)

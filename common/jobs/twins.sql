@@ -87,3 +87,11 @@ UPDATE twins t
 SET forgotten_at = now()
 FROM jobs j
 WHERE j.id = :job AND j.reused_from IS NOT NULL AND t.tenant_id = j.tenant_id AND t.key = j.reuse_key;
+
+-- name: forget_results_of_run
+-- Does the same for the jobs of the steps of a :run, which are erased with it.
+UPDATE twins t
+SET forgotten_at = now()
+FROM jobs j
+WHERE j.generation > 0 AND j.parent = :run AND j.reused_from IS NOT NULL AND t.tenant_id = j.tenant_id
+  AND t.key = j.reuse_key;

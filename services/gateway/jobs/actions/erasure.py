@@ -8,7 +8,7 @@ from common.job_states import TERMINAL
 from common.jobs.cancel import lock_job
 from common.jobs.erase import erase_job, is_delivering, lock_events
 from common.jobs.run import count_step_jobs, erase_steps
-from common.jobs.twins import forget_result
+from common.jobs.twins import forget_result, forget_results_of_run
 from common.postgres.database import Connection, Database
 from services.gateway.http.problems import LATER, Problem, conflict, not_found
 from services.gateway.jobs.runs.refusals import refuse_step
@@ -67,4 +67,5 @@ async def erase_step_jobs(connection: Connection, run: UUID) -> None:
         if count.live:
             text = f"a job of step '{step}' has not ended yet; try again soon"
             raise Problem(HTTPStatus.CONFLICT, "conflict", text, headers=LATER)
+    await forget_results_of_run(connection, run)
     await erase_steps(connection, run)

@@ -21,7 +21,16 @@ from common.jobs.run import erase_steps
 from common.jobs.submit import submit_jobs
 from common.jobs.submit_reusing import Candidate, Reused, add_reused, submit_reusing
 from common.jobs.take_results import TakenResult, find_groups, list_joiners, remove_twins, take_results
-from common.jobs.twins import FoundTwin, Promotion, find_loads, find_twins, forget_result, lift_twins, promote_twins
+from common.jobs.twins import (
+    FoundTwin,
+    Promotion,
+    find_loads,
+    find_twins,
+    forget_result,
+    forget_results_of_run,
+    lift_twins,
+    promote_twins,
+)
 from common.postgres.database import Database
 from common.reuse.key import FIRST, ReuseKey
 from tests.integration.jobs import TRACEPARENT, add_tenant, look, new_end, new_job, new_requeue, take, trace
@@ -202,6 +211,22 @@ async def test_the_erasure_of_a_job_that_took_a_result_forgets_it(database: Data
     twin = await find(database, tenant)
     await add_reused(database, [hit := reused(tenant, twin)])
     await erase(database, tenant, hit.job.id)
+    state = (await find(database, tenant)).state
+    assert state is not None
+    assert state.forgotten_at is not None
+
+
+async def test_the_erasure_of_a_run_forgets_what_its_steps_took(database: Database, tenant: UUID) -> None:
+    run = ids.new()
+    maker, joined = await lead(database, tenant), await lead(database, tenant)
+    await succeed(database)
+    await take_results(database, maker, [taken(joined, await find(database, tenant))])
+    await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", run, joined)
+    await forget_results_of_run(database, ids.new())
+    state = (await find(database, tenant)).state
+    assert state is not None
+    assert state.forgotten_at is None
+    await forget_results_of_run(database, run)
     state = (await find(database, tenant)).state
     assert state is not None
     assert state.forgotten_at is not None
