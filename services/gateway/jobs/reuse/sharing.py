@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
+from common import ids
 from common.errors import Unavailable
 from common.job_states import Priority, Status
 from common.jobs.input_files import keep_large_inputs
@@ -17,11 +18,13 @@ from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.reuse.decisions import Decision, Loads, Wish, decide
 from common.reuse.key import ReuseKey
+from common.telemetry.logs import Log
 from common.telemetry.metrics import count_reused
-from common.views.job import MAX_OUTPUTS, JobUrls
+from common.views.job import MAX_OUTPUTS, JobUrls, job_log_fields
 from services.gateway.jobs.reuse.hits import Hit, make_hit
 from services.gateway.models.catalogue import Catalogue, find_version, newest
 
+log = Log("job")
 RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
@@ -91,6 +94,7 @@ class Sharing:
         if not taken:
             return None
         count_reused(hit.row.model, "hit", twin.inference_ms)
+        log.info("job.reused", **job_log_fields(hit.row), twin=ids.encode(ids.Kind.JOB, twin.job_id))
         return hit
 
     async def _take_many(self, jobs: list[Reused]) -> list[bool]:
