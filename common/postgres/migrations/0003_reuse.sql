@@ -1,4 +1,7 @@
 -- compatible with: 1
+-- migrate: no transaction
+--
+-- Each statement is a transaction of its own, as in 0002_openai.sql.
 --
 -- The same question is answered once: docs/decisions/0029-twins.md. Services of the release before know nothing of it. They
 -- end twins without a load, so that nobody takes those results.
@@ -6,7 +9,7 @@
 -- Loads ---------------------------------------------------------------------------------------------------------------
 
 -- The load of each version of a model in a Triton. A load with other weights is another model.
-CREATE TABLE model_loads (
+CREATE TABLE IF NOT EXISTS model_loads (
   server text NOT NULL, -- the address of the Triton, as for quarantines
   name text NOT NULL,
   version text NOT NULL,
@@ -19,7 +22,7 @@ CREATE TABLE model_loads (
 
 -- The load that a dispatcher's Triton has, or had last. NULL: not known, or the dispatcher is one of the release before. A
 -- model whose configuration names its weights has the same `load_id` in all Tritons: services/dispatcher/models/loads.py.
-ALTER TABLE served_models ADD COLUMN load_id uuid, ADD COLUMN loaded_at timestamptz;
+ALTER TABLE served_models ADD COLUMN IF NOT EXISTS load_id uuid, ADD COLUMN IF NOT EXISTS loaded_at timestamptz;
 
 CREATE OR REPLACE VIEW served_now AS
 SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch_size, s.instances, s.slots, s.inputs,
@@ -53,15 +56,15 @@ GRANT SELECT ON served_now TO charonia_dispatcher;
 -- Jobs that ask the same ----------------------------------------------------------------------------------------------
 
 ALTER TABLE jobs
-  ADD COLUMN reuse_key bytea, -- common/reuse/digest.py; NULL: the job shares nothing
-  ADD COLUMN reuse_seconds double precision, -- how old a result may be that it takes
-  ADD COLUMN reused_from uuid, -- the job whose attempt made its result; NULL: its own
-  ADD COLUMN load_id uuid; -- of the model that made the result; NULL: not known, so nobody takes it
+  ADD COLUMN IF NOT EXISTS reuse_key bytea, -- common/reuse/digest.py; NULL: the job shares nothing
+  ADD COLUMN IF NOT EXISTS reuse_seconds double precision, -- how old a result may be that it takes
+  ADD COLUMN IF NOT EXISTS reused_from uuid, -- the job whose attempt made its result; NULL: its own
+  ADD COLUMN IF NOT EXISTS load_id uuid; -- of the model that made the result; NULL: not known, so nobody takes it
 
 -- The twin of each key: the job that answers it. A twin waits, runs or has succeeded. Whoever finds that it can answer nothing
 -- any more puts another job in its place, if it still is the twin. A queued job with a key that waits for the twin has
 -- `scheduled_at = 'infinity'`, which no claim and no sweep of due jobs finds.
-CREATE TABLE twins (
+CREATE TABLE IF NOT EXISTS twins (
   tenant_id uuid NOT NULL,
   key bytea NOT NULL CHECK (octet_length(key) = 32),
   job_id uuid NOT NULL, -- no foreign key: the job may be removed first
@@ -72,20 +75,20 @@ CREATE TABLE twins (
 );
 
 -- The jobs that show outputs in files which another job (`source`) made. The files stay until the last of them is gone.
-CREATE TABLE shared_outputs (
+CREATE TABLE IF NOT EXISTS shared_outputs (
   source uuid NOT NULL,
   job_id uuid NOT NULL,
   PRIMARY KEY (source, job_id)
 );
-CREATE INDEX shared_outputs_by_job ON shared_outputs (job_id);
+CREATE INDEX IF NOT EXISTS shared_outputs_by_job ON shared_outputs (job_id);
 
 -- The job whose output it is. Dispatchers of the release before leave it NULL, and such a file is not shared.
-ALTER TABLE files ADD COLUMN made_by uuid;
+ALTER TABLE files ADD COLUMN IF NOT EXISTS made_by uuid;
 
 -- Give a file that its job no longer shows to another job that shows it, and leave the file as it is then. So services of
 -- the release before keep shared files, too. The lock keeps that job from being erased or removed meanwhile. The steps of a
 -- run are erased by one statement, so an erasure gives none of their files to another step of the run.
-CREATE FUNCTION keep_shared_file() RETURNS trigger
+CREATE OR REPLACE FUNCTION keep_shared_file() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   heir uuid;
@@ -110,7 +113,7 @@ BEGIN
   RETURN NEW;
 END
 $$;
-CREATE TRIGGER keep_shared_file BEFORE UPDATE OF job_id ON files
+CREATE OR REPLACE TRIGGER keep_shared_file BEFORE UPDATE OF job_id ON files
   FOR EACH ROW WHEN (OLD.made_by IS NOT NULL AND OLD.job_id IS NOT NULL AND NEW.job_id IS NULL)
   EXECUTE FUNCTION keep_shared_file();
 
@@ -130,7 +133,7 @@ SELECT
 FROM jobs;
 
 -- A job that took its result from another one counts only as reused. A count of the release before leaves that out.
-ALTER TABLE usage ADD COLUMN reused bigint NOT NULL DEFAULT 0;
+ALTER TABLE usage ADD COLUMN IF NOT EXISTS reused bigint NOT NULL DEFAULT 0;
 
 CREATE OR REPLACE VIEW ended_usage AS
 SELECT
@@ -145,10 +148,16 @@ SELECT
 FROM jobs
 WHERE generation > 0;
 
-INSERT INTO leader_leases (role) VALUES ('reuse');
+INSERT INTO leader_leases (role) VALUES ('reuse') ON CONFLICT DO NOTHING;
 
 GRANT SELECT, INSERT, UPDATE ON twins TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON twins TO charonia_dispatcher;
 GRANT INSERT ON shared_outputs TO charonia_gateway, charonia_dispatcher;
 GRANT INSERT ON jobs TO charonia_gateway;
 GRANT SELECT ON job_facts TO charonia_dispatcher;
+
+-- The jobs that wait for a twin, by key, oldest first.
+SET lock_timeout = '60s';
+DROP INDEX CONCURRENTLY IF EXISTS jobs_joined;
+CREATE INDEX CONCURRENTLY jobs_joined ON live_jobs (tenant_id, reuse_key, id)
+  WHERE reuse_key IS NOT NULL AND scheduled_at = 'infinity';
