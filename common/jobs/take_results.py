@@ -36,10 +36,18 @@ class Group(NamedTuple):
     is_live: bool
 
 
+class Page(NamedTuple):
+    """The first jobs of a group, at most `size` of them."""
+
+    key: ReuseKey
+    size: int
+
+
 class TakenResult(NamedTuple):
     """The end of a job with the result of its twin, under the twin's claim."""
 
     id: UUID
+    twin: UUID
     claim: int
     finished_at: datetime
     event: NewEvent
@@ -51,15 +59,14 @@ async def find_groups(executor: Executor, after: ReuseKey, limit: int) -> list[G
     return [Group(ReuseKey(record["tenant_id"], record["key"]), record["is_live"]) for record in found]
 
 
-async def list_joiners(executor: Executor, key: ReuseKey, limit: int) -> list[tuple[Joiner, datetime]]:
-    """Return the oldest jobs that wait for the twin of a key, each with the database's time."""
-    found = await STATEMENTS["list_joiners"].run(executor, tenant=key.tenant_id, key=key.key, limit=limit)
-    return read_jobs(Joiner, found)
+async def list_joiners(executor: Executor, pages: Sequence[Page]) -> list[tuple[Joiner, datetime]]:
+    """Return the jobs of pages, oldest first, each with the database's time."""
+    return read_jobs(Joiner, await STATEMENTS["list_joiners"].run(executor, pages=pages))
 
 
-async def take_results(executor: Executor, twin: UUID, ends: Sequence[TakenResult]) -> set[UUID]:
-    """End jobs with the result of their twin. Return those that ended."""
-    return {record["id"] for record in await STATEMENTS["take_results"].run(executor, twin=twin, ends=ends)}
+async def take_results(executor: Executor, ends: Sequence[TakenResult]) -> set[UUID]:
+    """End jobs with the results of their twins. Return those that ended."""
+    return {record["id"] for record in await STATEMENTS["take_results"].run(executor, ends=ends)}
 
 
 async def release_joiners(executor: Executor, jobs: Sequence[UUID]) -> list[WakeUp]:

@@ -29,34 +29,41 @@ LEFT JOIN live_jobs j ON j.id = t.job_id AND j.scheduled_at IS DISTINCT FROM 'in
 ORDER BY g.tenant_id, g.reuse_key;
 
 -- name: list_joiners
--- Returns the first :limit jobs that wait for the twin of a :tenant's :key, oldest first.
-SELECT *, now() AS now
-FROM job_facts
-WHERE generation = 0 AND tenant_id = :tenant AND reuse_key = :key AND scheduled_at = 'infinity'
-ORDER BY id
-LIMIT :limit;
+-- Returns the first jobs of some groups that wait for the twin of a key, as many of each as its page takes, oldest first.
+SELECT waiting.*, now() AS now
+FROM unnest(:pages.key.tenant_id::uuid[], :pages.key.key::bytea[], :pages.size::integer[]) AS page(tenant_id, key, size)
+CROSS JOIN LATERAL (
+  SELECT *
+  FROM job_facts j
+  WHERE j.generation = 0 AND j.tenant_id = page.tenant_id AND j.reuse_key = page.key AND j.scheduled_at = 'infinity'
+  ORDER BY j.id
+  LIMIT page.size
+) waiting
+ORDER BY waiting.id;
 
 -- name: take_results
--- Ends jobs that wait for a :twin with its result, each with its event, under the twin's claim. None ends if the twin was
+-- Ends jobs that wait for a twin with its result, each with its event, under the twin's claim. None ends whose twin was
 -- erased or removed meanwhile: the lock keeps it until the end. Leaves out jobs that are locked, or wait no more. Returns
 -- those that ended.
 WITH given AS (
   SELECT *
   FROM unnest(
-    :ends.id::uuid[], :ends.claim::bigint[], :ends.finished_at::timestamptz[], :ends.event.id::uuid[],
-    :ends.event.sequence::bigint[], :ends.event.type::text[], :ends.event.body::bytea[], :ends.event.traceparent::text[]
-  ) AS t(id, claim, finished_at, event_id, sequence, event_type, event_body, traceparent)
+    :ends.id::uuid[], :ends.twin::uuid[], :ends.claim::bigint[], :ends.finished_at::timestamptz[],
+    :ends.event.id::uuid[], :ends.event.sequence::bigint[], :ends.event.type::text[], :ends.event.body::bytea[],
+    :ends.event.traceparent::text[]
+  ) AS t(id, twin, claim, finished_at, event_id, sequence, event_type, event_body, traceparent)
 ), maker AS MATERIALIZED (
   SELECT id, model, version, outputs, raw_outputs, output_file_bytes, load_id, prompt_tokens, completion_tokens,
          finish_reason
   FROM jobs
-  WHERE id = :twin AND generation > 0 AND status = 'succeeded' AND erased_at IS NULL
+  WHERE id = ANY(:ends.twin::uuid[]) AND generation > 0 AND status = 'succeeded' AND erased_at IS NULL
+  ORDER BY id
   FOR KEY SHARE
 ), locked AS MATERIALIZED (
   SELECT j.id
   FROM given
   JOIN live_jobs j ON j.id = given.id
-  WHERE j.status = 'queued' AND coalesce(j.scheduled_at = 'infinity', false) AND EXISTS (SELECT FROM maker)
+  WHERE j.status = 'queued' AND coalesce(j.scheduled_at = 'infinity', false) AND given.twin IN (SELECT id FROM maker)
   ORDER BY j.id
   FOR UPDATE OF j SKIP LOCKED
 ), ended AS (
@@ -80,12 +87,12 @@ WITH given AS (
       finish_reason = maker.finish_reason,
       load_id = maker.load_id,
       reused_from = maker.id
-  FROM locked JOIN given USING (id) CROSS JOIN maker
+  FROM locked JOIN given USING (id) JOIN maker ON maker.id = given.twin
   WHERE j.id = locked.id AND j.generation = 0
-  RETURNING j.id, j.tenant_id, j.model, j.parent, j.callback_url, j.callback_events, j.output_file_bytes
+  RETURNING j.id, j.tenant_id, j.model, j.parent, j.callback_url, j.callback_events, j.output_file_bytes, j.reused_from
 ), shared AS (
   INSERT INTO shared_outputs (source, job_id)
-  SELECT :twin, id FROM ended WHERE output_file_bytes > 0
+  SELECT reused_from, id FROM ended WHERE output_file_bytes > 0
   ON CONFLICT DO NOTHING
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, claim, traceparent, callback_url)

@@ -17,6 +17,7 @@ from common.reuse.decisions import Loads, Twin
 from common.reuse.key import ReuseKey
 
 STATEMENTS = statements.load("common.jobs", "twins.sql")
+MAX_KEYS = 32  # whose twins are read together: with outputs of 256 KiB they take 8 MiB
 MOVES = (Moves("promote_twins", stay(Status.QUEUED)), Moves("lift_twins", stay(Status.QUEUED)))
 
 

@@ -1,6 +1,7 @@
 """Gateways and dispatchers that share results, on one database without a broker."""
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -77,10 +78,10 @@ class Sharers:
         values["finished_at"] = job.started_at
         assert await end_jobs(self.database, [new_end(job, **values | changes)])
         if job.reuse is not None:
-            await self.settler.settle(job.reuse)
+            await self.settler.settle([job.reuse])
         return job
 
-    async def forget(self, key: ReuseKey) -> None:
+    async def forget(self, keys: Sequence[ReuseKey]) -> None:
         """Settle nothing, as a dispatcher that was killed."""
 
     async def states(self) -> dict[UUID, str]:

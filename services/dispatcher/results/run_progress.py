@@ -81,9 +81,9 @@ class RunProgress:
         return recorded, wake_ups
 
     async def take_results(
-        self, run_id: UUID, twin: UUID, jobs: Sequence[WaitingJob], ends: Sequence[TakenResult]
+        self, run_id: UUID, jobs: Sequence[WaitingJob], ends: Sequence[TakenResult]
     ) -> tuple[set[UUID], Sequence[WakeUp]]:
-        """End jobs of a run's steps with the result of their twin. Return those that ended, and what to announce.
+        """End jobs of a run's steps with the results of their twins. Return those that ended, and what to announce.
 
         A run that has ended takes no more of their ends.
         """
@@ -91,7 +91,7 @@ class RunProgress:
         wake_ups: Sequence[WakeUp] = ()
         async with self._carrier.transaction() as connection:
             for run, now in await lock_runs(connection, {run_id}):
-                taken = await take_results(Settled(connection), twin, ends)
+                taken = await take_results(Settled(connection), ends)
                 mine = [StepEnd(job.id, job.step or "", Status.SUCCEEDED, None, 0.0) for job in jobs if job.id in taken]
                 if mine:
                     pipeline = await self._find_pipeline(connection, run)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 
 from common.reuse.key import ReuseKey
 
@@ -20,11 +21,12 @@ class UnsettledKeys:
                 self._keys[key] = None
                 self._some.set()
 
-    async def take(self) -> ReuseKey:
-        """Wait for a key, and return the one that waits longest."""
+    async def take(self, most: int) -> list[ReuseKey]:
+        """Wait for a key, and return up to so many of those that wait longest."""
         while not self._keys:
             self._some.clear()
             await self._some.wait()
-        key = next(iter(self._keys))
-        del self._keys[key]
-        return key
+        keys = list(islice(self._keys, most))
+        for key in keys:
+            del self._keys[key]
+        return keys

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from common.jobs.take_results import find_groups
+from common.jobs.twins import MAX_KEYS
 from common.postgres.database import Database
 from common.postgres.leadership import Leadership, LeaseStore, Loops, need_nothing
 from common.reuse.key import FIRST
@@ -13,7 +14,7 @@ from services.dispatcher.reuse.settler import Settler
 
 ROLE = "reuse"  # of its own: a process of the release before may lead the maintenance
 BATCH = 500  # groups
-PAUSE_FACTOR = 9  # times as long as the search took: it takes a tenth of the server's time at most
+PAUSE_FACTOR = 3  # times as long as the search took: it takes a quarter of a session's time at most
 
 log = Log("reuse")
 
@@ -45,9 +46,9 @@ class ReuseSweeper:
         seconds = PAUSE_FACTOR * (clock() - began)
         is_last = len(groups) < BATCH
         self._after = FIRST if is_last else groups[-1].key
-        for group in groups:
-            if not group.is_live:
-                await self._settler.try_settle(group.key)
+        dead = [group.key for group in groups if not group.is_live]
+        for start in range(0, len(dead), MAX_KEYS):
+            await self._settler.settle(dead[start : start + MAX_KEYS])
         return max(self._interval, seconds) if is_last else seconds
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from opentelemetry.trace import Link
@@ -23,26 +24,28 @@ SUCCEEDED = "job.succeeded"
 PRIORITIES = tuple(Priority)  # highest first
 
 
-def measure_page(twin: FoundTwin | None) -> int:
-    """Return how many jobs take a result together, at most."""
+def measure_page(twin: FoundTwin | None, groups: int = 1) -> int:
+    """Return how many jobs of a group take a result together with those of other groups, at most."""
     size = EVENT_BYTES if twin is None else EVENT_BYTES + len(twin.outputs or b"")
-    return max(1, min(PAGE_JOBS, PAGE_BYTES // size))
+    return max(1, min(PAGE_JOBS, PAGE_BYTES // size) // groups)
 
 
-def choose_takers(twin: FoundTwin | None, joiners: Sequence[Joiner], loads: Loads) -> list[Joiner]:
+class Taker(NamedTuple):
+    """A job as it is once it has taken the result of its twin."""
+
+    job: Joiner
+    twin: FoundTwin
+
+
+def choose_takers(twin: FoundTwin | None, joiners: Sequence[Joiner], loads: Loads, at: datetime) -> list[Taker]:
     """Return those of the jobs that may take the result of their twin now. `loads` are those of its model."""
     if twin is None or twin.state is None:
         return []
     return [
-        job
+        Taker(finish(job, twin, at), twin)
         for job in joiners
         if may_take(Wish(job.model, job.fallback_model, job.reuse_seconds, job.created_at), twin.state, loads)
     ]
-
-
-def wanted_version(twin: FoundTwin, job: Joiner) -> str | None:
-    """Return which version of the twin's model a job wants. None: the newest, as always of a fallback model."""
-    return job.version if twin.state is not None and twin.state.model == job.model else None
 
 
 def promote_first(twin: FoundTwin | None, joiners: Sequence[Joiner]) -> Promotion:
@@ -69,8 +72,9 @@ def finish(job: Joiner, twin: FoundTwin, at: datetime) -> Joiner:
     )
 
 
-def end_taker(job: Joiner, twin: FoundTwin, urls: JobUrls) -> TakenResult:
-    """Return the end of a finished job. The span of its wait links the twin's trace."""
+def end_taker(taker: Taker, urls: JobUrls) -> TakenResult:
+    """Return the end of a job. The span of its wait links the twin's trace."""
+    job, twin = taker
     assert job.finished_at is not None, "the job is finished"
     origin = tracing.parse(twin.traceparent)
     links = [] if origin is None else [Link(origin)]
@@ -86,4 +90,5 @@ def end_taker(job: Joiner, twin: FoundTwin, urls: JobUrls) -> TakenResult:
         sequence=sequence,
         has_large_outputs=twin.has_large_outputs,
     )
-    return TakenResult(job.id, job.claim, job.finished_at, NewEvent(ids.new(), SUCCEEDED, sequence, body, trace))
+    event = NewEvent(ids.new(), SUCCEEDED, sequence, body, trace)
+    return TakenResult(job.id, twin.job_id, job.claim, job.finished_at, event)

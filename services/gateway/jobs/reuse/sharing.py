@@ -12,7 +12,7 @@ from common.jobs.input_files import keep_large_inputs
 from common.jobs.new_job import NewJob
 from common.jobs.submit import choose_first
 from common.jobs.submit_reusing import Added, Candidate, Reused, add_reused, submit_reusing
-from common.jobs.twins import FoundTwin, Promotion, find_loads, find_twins, lift_twins, promote_twins
+from common.jobs.twins import MAX_KEYS, FoundTwin, Promotion, find_loads, find_twins, lift_twins, promote_twins
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
@@ -53,7 +53,7 @@ class Sharing:
         self._catalogue = catalogue
         self._wake_ups = wake_ups
         self._urls = urls
-        self._twins: Batcher[ReuseKey, FoundTwin | None] = Batcher(self._find_many, name="twins")
+        self._twins: Batcher[ReuseKey, FoundTwin | None] = Batcher(self._find_many, name="twins", limit=MAX_KEYS)
         self._leads: Batcher[Candidate, Added | None] = Batcher(
             self._add_many, name="submits with keys", size_of=lambda each: len(each.job.tensors)
         )

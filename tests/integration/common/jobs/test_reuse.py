@@ -20,7 +20,7 @@ from common.jobs.requeue import requeue_jobs
 from common.jobs.run import erase_steps
 from common.jobs.submit import submit_jobs
 from common.jobs.submit_reusing import Candidate, Reused, add_reused, submit_reusing
-from common.jobs.take_results import TakenResult, find_groups, list_joiners, remove_twins, take_results
+from common.jobs.take_results import Page, TakenResult, find_groups, list_joiners, remove_twins, take_results
 from common.jobs.twins import (
     FoundTwin,
     Promotion,
@@ -71,7 +71,7 @@ async def succeed(database: Database, **changes: Any) -> UUID:
 
 def taken(job: UUID, twin: FoundTwin) -> TakenResult:
     event = NewEvent(ids.new(), "job.succeeded", number_event("job.succeeded", twin.claim), b"{}", TRACEPARENT)
-    return TakenResult(job, twin.claim, twin.at, event)
+    return TakenResult(job, twin.job_id, twin.claim, twin.at, event)
 
 
 def reused(tenant: UUID, twin: FoundTwin, **changes: Any) -> Reused:
@@ -133,12 +133,12 @@ async def test_who_waits_takes_the_result(database: Database, tenant: UUID) -> N
     twin = await find(database, tenant)
     assert twin.state is not None
     assert (twin.state.status, twin.outputs, twin.claim) == (Status.SUCCEEDED, b'["result"]', 1)
-    joiners = await list_joiners(database, ReuseKey(tenant, KEY), 2)
+    joiners = await list_joiners(database, [Page(ReuseKey(tenant, KEY), 2)])
     assert [job.id for job, _ in joiners] == jobs[:2]
     assert joiners[0][0].reuse_seconds == 60.0
     ends = [taken(job, twin) for job in jobs]
-    assert await take_results(database, twin.job_id, ends) == {*jobs}
-    assert await take_results(database, twin.job_id, ends) == set()
+    assert await take_results(database, ends) == {*jobs}
+    assert await take_results(database, ends) == set()
     for job in jobs:
         state = await look(database, job)
         assert (state.status, state.attempt, state.claim, state.scheduled_at) == (Status.SUCCEEDED, 0, 1, None)
@@ -159,7 +159,7 @@ async def test_who_waits_no_more_takes_nothing(database: Database, tenant: UUID)
     )
     async with database.transaction() as connection:
         await lock_job(connection, locked, tenant)
-        assert await take_results(database, twin.job_id, [taken(locked, twin), taken(canceled, twin)]) == set()
+        assert await take_results(database, [taken(locked, twin), taken(canceled, twin)]) == set()
 
 
 async def test_nobody_takes_an_erased_result(database: Database, tenant: UUID) -> None:
@@ -168,7 +168,7 @@ async def test_nobody_takes_an_erased_result(database: Database, tenant: UUID) -
     await succeed(database)
     twin = await find(database, tenant)
     await erase(database, tenant, twin.job_id)
-    assert await take_results(database, twin.job_id, [taken(job, twin)]) == set()
+    assert await take_results(database, [taken(job, twin)]) == set()
     assert await add_reused(database, [reused(tenant, twin, idempotency_key="k", fingerprint=bytes(32))]) == set()
     assert not await database.fetch("SELECT FROM idempotency_keys")
 
@@ -180,7 +180,7 @@ async def test_a_take_that_waits_for_an_erasure_takes_nothing(database: Database
     twin = await find(database, tenant)
     async with database.transaction() as connection:
         await lock_job(connection, twin.job_id, tenant)
-        taking = asyncio.create_task(take_results(database, twin.job_id, [taken(job, twin)]))
+        taking = asyncio.create_task(take_results(database, [taken(job, twin)]))
         hitting = asyncio.create_task(add_reused(database, [reused(tenant, twin)]))
         await asyncio.wait([taking, hitting], timeout=0.2)
         assert not taking.done()
@@ -218,9 +218,9 @@ async def test_the_erasure_of_a_job_that_took_a_result_forgets_it(database: Data
 
 async def test_the_erasure_of_a_run_forgets_what_its_steps_took(database: Database, tenant: UUID) -> None:
     run = ids.new()
-    maker, joined = await lead(database, tenant), await lead(database, tenant)
+    _, joined = await lead(database, tenant), await lead(database, tenant)
     await succeed(database)
-    await take_results(database, maker, [taken(joined, await find(database, tenant))])
+    await take_results(database, [taken(joined, await find(database, tenant))])
     await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", run, joined)
     await forget_results_of_run(database, ids.new())
     state = (await find(database, tenant)).state
@@ -302,7 +302,7 @@ async def test_a_file_stays_until_the_last_job_that_shows_it_is_gone(database: D
     joined = await lead(database, tenant)
     maker = await succeed(database, files=[file])
     twin = await find(database, tenant)
-    await take_results(database, maker, [taken(joined, twin)])
+    await take_results(database, [taken(joined, twin)])
     await add_reused(database, [hit := reused(tenant, twin)])
 
     async def owner() -> tuple[UUID | None, str]:
@@ -328,7 +328,7 @@ async def test_an_erasure_gives_no_file_to_another_step_of_the_run(
     maker = await lead(database, tenant)
     sharer = await lead(database, tenant)
     await succeed(database)
-    await take_results(database, maker, [taken(sharer, await find(database, tenant))])
+    await take_results(database, [taken(sharer, await find(database, tenant))])
     await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", run, maker)
     await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", other if of_another_run else run, sharer)
     await database.fetch("INSERT INTO shared_outputs (source, job_id) VALUES ($1, $2)", maker, sharer)

@@ -15,12 +15,12 @@ from common.views.job import MAX_OUTPUTS, JobUrls
 from services.dispatcher.reuse.takers import (
     PAGE_BYTES,
     PAGE_JOBS,
+    Taker,
     choose_takers,
     end_taker,
     finish,
     measure_page,
     promote_first,
-    wanted_version,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,6 +60,8 @@ def join(**changes: Any) -> Joiner:
 
 def test_a_page_has_a_bound_in_jobs_and_in_bytes() -> None:
     assert measure_page(None) == measure_page(TWIN) == PAGE_JOBS
+    assert measure_page(TWIN, 3) == PAGE_JOBS // 3
+    assert measure_page(TWIN, 2 * PAGE_JOBS) == 1
     large = measure_page(TWIN._replace(outputs=b"x" * MAX_OUTPUTS))
     assert 1 < large < PAGE_JOBS
     assert large * MAX_OUTPUTS <= PAGE_BYTES
@@ -68,15 +70,10 @@ def test_a_page_has_a_bound_in_jobs_and_in_bytes() -> None:
 
 def test_each_takes_only_what_is_young_enough() -> None:
     early, late = join(reuse_seconds=0.0), join(reuse_seconds=0.0, created_at=NOW + timedelta(seconds=1))
-    assert choose_takers(TWIN, [early, late], {("1", LOAD)}) == [early]
-    assert choose_takers(TWIN, [early], ()) == []
-    assert choose_takers(None, [early], {("1", LOAD)}) == []
-    assert choose_takers(TWIN._replace(state=None), [early], {("1", LOAD)}) == []
-
-
-@pytest.mark.parametrize(("model", "wanted"), [("echo", "7"), ("small", None)])
-def test_of_a_fallback_model_the_newest_version_counts(model: str, wanted: str | None) -> None:
-    assert wanted_version(TWIN._replace(state=STATE._replace(model=model)), join(version="7")) == wanted
+    assert choose_takers(TWIN, [early, late], {("1", LOAD)}, NOW) == [Taker(finish(early, TWIN, NOW), TWIN)]
+    assert choose_takers(TWIN, [early], (), NOW) == []
+    assert choose_takers(None, [early], {("1", LOAD)}, NOW) == []
+    assert choose_takers(TWIN._replace(state=None), [early], {("1", LOAD)}, NOW) == []
 
 
 def test_the_oldest_becomes_the_twin_with_the_highest_priority() -> None:
@@ -89,8 +86,8 @@ def test_the_oldest_becomes_the_twin_with_the_highest_priority() -> None:
 def test_who_takes_a_result_has_an_event_of_its_own(*, is_large: bool) -> None:
     twin = TWIN._replace(outputs=None) if is_large else TWIN
     job = finish(join(model="other", error_code="timeout"), twin, NOW)
-    end = end_taker(job, twin, JobUrls())
-    assert (end.id, end.claim, end.finished_at) == (job.id, 3, NOW)
+    end = end_taker(Taker(job, twin), JobUrls())
+    assert (end.id, end.twin, end.claim, end.finished_at) == (job.id, TWIN.job_id, 3, NOW)
     data = json.loads(end.event.body)["data"]
     assert (data["id"], data["status"], data["metadata"]) == (ids.encode(ids.Kind.JOB, job.id), "succeeded", {"own": 1})
     assert (data["model"], data["version"], data["error"]) == ("echo", "1", None)
