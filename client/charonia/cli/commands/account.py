@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def usage(session: Session, since: SinceDay = "30d", until: UntilDay = None, model: options.ModelFilter = None) -> None:
     """Show what you used by day and model, newest day first."""
     days = {"since": options.read_day("--since", since), "until": options.read_day("--until", until)}
-    columns = ["DAY", "MODEL", "SUCCEEDED", "FAILED", "OTHER", "REUSED", "INFERENCE", "IN", "OUT", "TOKENS"]
+    columns = ["DAY", "MODEL", "OK", "FAILED", "OTHER", "REUSED", "INFERENCE", "IN", "OUT", "TOKENS"]
     table = make_table(columns, right=columns[2:], flexible=["MODEL"])
     print_list(session, session.client.usage(model=model, **days), table, show_usage, "no jobs ended in this time")
 
