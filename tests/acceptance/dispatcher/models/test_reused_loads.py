@@ -160,6 +160,18 @@ async def test_a_question_is_answered_once_by_each_load(scale: Scale) -> None:
     assert await scale.count() == 1
 
 
+async def test_a_killed_broker_costs_no_execution(scale: Scale) -> None:
+    before, broker = await scale.count(), scale.stack.rabbitmq
+    await asyncio.to_thread(broker.kill)
+    try:
+        asking = [asyncio.create_task(scale.ask(9.0)) for _ in range(MANY)]
+    finally:
+        await asyncio.to_thread(broker.start)
+    answers = await asyncio.gather(*asking)
+    assert sorted(is_reused for _, is_reused in answers) == [False] + [True] * (MANY - 1)
+    assert await scale.count() == before + 1
+
+
 async def test_a_restart_of_dispatchers_is_no_other_load(scale: Scale) -> None:
     await scale.ask(5.0)
     before, loaded_at = await scale.count(), await scale.read_loaded_at()

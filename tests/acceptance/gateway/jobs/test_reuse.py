@@ -95,11 +95,12 @@ async def test_a_job_that_waits_says_for_which_and_a_hit_answers_at_once(pairs: 
 
 async def test_kills_of_dispatchers_cost_one_execution_each_at_most(pairs: Stack, api: Api) -> None:
     before = await read_metric(pairs.triton.metrics_url, EXECUTIONS)
-    retry = {"max_attempts": 10, "initial_delay": 0.1}
-    jobs = [(await post(api, model="work", inputs=work(3002), retry=retry))["id"] for _ in range(100)]
+    body = {"model": "work", "inputs": work(8002), "retry": {"max_attempts": 10, "initial_delay": 0.1}}
+    jobs = [(await post(api, **body))["id"]]
     await api.wait(jobs[0], "processing")
     for dispatcher in pairs.dispatchers:
         await asyncio.to_thread(dispatcher.kill)
+        jobs += [(await post(api, **body))["id"] for _ in range(20)]
         await asyncio.to_thread(dispatcher.start)
     ended = await asyncio.gather(*(api.wait(job, within=90.0) for job in jobs))
     assert {job.status for job in ended} == {"succeeded"}

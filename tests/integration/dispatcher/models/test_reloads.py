@@ -114,7 +114,8 @@ def server(tmp_path: Path, repository: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def reloadable(server: Server, repository: Path, database: Database) -> Reloadable:
+async def reloadable(server: Server, repository: Path, database: Database) -> Reloadable:
+    """It opens a channel, which needs an event loop."""
     return Reloadable(server, repository, database)
 
 

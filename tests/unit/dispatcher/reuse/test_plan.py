@@ -29,7 +29,7 @@ def test_groups_are_settled_together() -> None:
 def test_without_a_result_the_oldest_runs_in_place_of_the_twin(twin: object) -> None:
     jobs = [join(), join()]
     done = plan([Group(jobs, twin)], LOADS, NOW)  # type: ignore[arg-type]
-    assert done.takers == done.released == []
+    assert (done.takers, done.released) == ([], [])
     assert [(each.id, each.before) for each in done.promotions] == [(jobs[0].id, TWIN.job_id)]
 
 
