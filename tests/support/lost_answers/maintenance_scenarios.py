@@ -223,6 +223,12 @@ async def sweep_orphans(world: World) -> None:
         await repeat(lambda: store.begin_pass(0.0))
 
 
+OLD_LOAD = """
+INSERT INTO model_loads (server, name, version, load_id, executions, seen_at)
+VALUES ('older:1', 'echo', '1', gen_random_uuid(), 7, $1)
+"""
+
+
 async def know_models(world: World) -> None:
     """Rows of dispatchers and models that are gone."""
     row = (
@@ -235,6 +241,7 @@ async def know_models(world: World) -> None:
         await repeat(lambda: store.save_unloaded({("unloaded", "1"): "no reason"}))
         await world.own.execute("DELETE FROM unloaded_models WHERE worker = 'test-worker'")
         await world.own.execute("INSERT INTO dispatchers VALUES ('older', $1)", long_ago)
+        await world.own.execute(OLD_LOAD, long_ago)
         await world.own.execute(row, "echo", None, long_ago)
         await world.own.execute(row, "retired", long_ago, datetime.now(UTC))
         for _ in range(3):
