@@ -19,7 +19,7 @@ from tests.support.stacks.guest_stack import GuestStack
 from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
-JOBS = 1000
+JOBS = 300  # the benchmark `reuse` has 1,000
 AT_ONCE = 50  # requests
 EXECUTIONS = "work_requests_total"  # the model's own count
 REUSE = {"max_age": 600}
@@ -57,7 +57,7 @@ async def post(api: Api, **body: Any) -> dict[str, Any]:
     return found
 
 
-async def test_a_thousand_at_once_run_once_and_each_gets_its_result_and_webhook(
+async def test_many_at_once_run_once_and_each_gets_its_result_and_webhook(
     pairs: Stack, api: Api, receiver: Receiver
 ) -> None:
     inbox = receiver.inbox()
