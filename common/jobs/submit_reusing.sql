@@ -54,8 +54,8 @@ RETURNING id, created_at, run_at, expires_at, scheduled_at IS NULL AS leads;
 
 -- name: add_reused
 -- Adds jobs that have ended with the result of a twin (source), each with its event, but none whose idempotency key was used
--- within a day, and none whose twin was erased or removed meanwhile: the lock keeps it until the end. Returns those that
--- it added.
+-- within a day, and none whose twin was erased, forgotten or removed meanwhile: the lock keeps it until the end. Returns
+-- those that it added.
 WITH given AS (
   SELECT *, at + make_interval(secs => expires_in) AS expires_at
   FROM unnest(
@@ -77,10 +77,14 @@ WITH given AS (
   )
 ), maker AS MATERIALIZED (
   SELECT id, model, version, outputs, output_file_bytes, load_id, prompt_tokens, completion_tokens, finish_reason
-  FROM jobs
+  FROM jobs j
   WHERE id = ANY(:jobs.twin::uuid[]) AND generation > 0 AND status = 'succeeded' AND erased_at IS NULL
+    AND NOT EXISTS (
+      SELECT FROM twins t
+      WHERE t.tenant_id = j.tenant_id AND t.key = j.reuse_key AND t.forgotten_at >= j.finished_at
+    )
   ORDER BY id
-  FOR KEY SHARE
+  FOR KEY SHARE OF j
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
   SELECT tenant_id, idempotency_key, fingerprint, id, at, expires_at, traceparent

@@ -21,6 +21,7 @@ from services.dispatcher.results.unsettled_keys import UnsettledKeys
 from services.dispatcher.reuse.settler import Settler
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
+from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.submit import SubmittedJob
 from tests.integration.jobs import TRACEPARENT, new_end, take
 from tests.integration.stores import Stores
@@ -58,12 +59,14 @@ class Sharers:
         """Let gateways forget what they know."""
         self.gateways = [new_submitter(self.database, self.wake_ups) for _ in range(2)]
 
-    async def submit(self, gateway: int = 0, tenant: UUID | None = None, **body: Any) -> SubmittedJob:
+    async def submit(
+        self, gateway: int = 0, tenant: UUID | None = None, request_key: RequestKey | None = None, **body: Any
+    ) -> SubmittedJob:
         """Submit a job. By default it takes results of a minute."""
         request = {"model": "echo", "inputs": {"x": [1.0]}, "reuse": {"max_age": 60}} | body
         encoded = msgspec.json.encode({name: value for name, value in request.items() if value != "absent"})
         submitter = self.gateways[gateway]
-        context = await submitter.make_context(Key(ids.new(), tenant or self.tenant), TRACEPARENT)
+        context = await submitter.make_context(Key(ids.new(), tenant or self.tenant), TRACEPARENT, request_key)
         return await submitter.submit(encoded, context, new_body_lease())
 
     async def run(self, **changes: Any) -> JobToRun:

@@ -156,8 +156,9 @@ class Submitter:
         try:
             if plan is None:
                 return self._show(job, await self._add(job))
-            if plan.decision is Decision.HIT and plan.twin is not None:
-                if (hit := await self._sharing.take(job, plan.twin)) is not None:
+            if plan.decision is Decision.HIT:
+                hit, plan = await self._sharing.take(job, plan)
+                if hit is not None:
                     return SubmittedJob(hit.row, job.callback_url is not None, replayed=False, outputs=hit.outputs)
                 await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
             return self._show(job, await self._add_sharing(job, plan))

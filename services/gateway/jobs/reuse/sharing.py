@@ -22,6 +22,7 @@ from common.telemetry.logs import Log
 from common.telemetry.metrics import count_reused
 from common.views.job import MAX_OUTPUTS, JobUrls, job_log_fields
 from services.gateway.jobs.reuse.hits import Hit, make_hit
+from services.gateway.jobs.reuse.remembered import RememberedResults
 from services.gateway.models.catalogue import Catalogue, find_version, newest
 
 log = Log("job")
@@ -29,10 +30,11 @@ RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 class Plan(NamedTuple):
-    """What becomes of a job, given its twin, if there is one."""
+    """What becomes of a job, given its twin, if there is one. A twin that is `remembered` may be gone."""
 
     decision: Decision
     twin: FoundTwin | None
+    is_remembered: bool = False
 
     @property
     def before(self) -> UUID | None:
@@ -53,6 +55,7 @@ class Sharing:
         self._catalogue = catalogue
         self._wake_ups = wake_ups
         self._urls = urls
+        self._remembered = RememberedResults()
         self._twins: Batcher[ReuseKey, FoundTwin | None] = Batcher(self._find_many, name="twins", limit=MAX_KEYS)
         self._leads: Batcher[Candidate, Added | None] = Batcher(
             self._add_many, name="submits with keys", size_of=lambda each: len(each.job.tensors)
@@ -61,27 +64,51 @@ class Sharing:
 
     async def plan(self, job: NewJob) -> Plan:
         """Return what becomes of a job. Raises Unavailable."""
+        remembered = self._remembered.find(key_of(job))
+        if remembered is not None:
+            loads = await self._read_loads(job)
+            if decide(to_wish(job, remembered), remembered.state, loads) is Decision.HIT:
+                return Plan(Decision.HIT, remembered, is_remembered=True)
+        return await self._look(job)
+
+    async def _look(self, job: NewJob) -> Plan:
+        """Return what becomes of a job, given its twin as it is now."""
         twin = await self._twins.submit(key_of(job))
         if twin is None:
             return Plan(Decision.LEAD, None)
-        versions = (await self._catalogue.read()).get(job.model, ())
-        chosen = find_version(versions, job.version) if job.version else newest(versions) if versions else None
-        loads = {(chosen.version, load) for load in chosen.loads or ()} if chosen else set()
-        wish = Wish(job.model, job.fallback_model, job.reuse_seconds or 0.0, twin.at)
+        loads, wish = await self._read_loads(job), to_wish(job, twin)
         decision = decide(wish, twin.state, loads)
         if decision is Decision.LEAD and is_of_other_load(twin, loads):  # the catalogue may be a second old
             decision = decide(wish, twin.state, await find_loads(self._database, job.model, job.version) or ())
+        if decision is Decision.HIT:
+            self._remembered.note(key_of(job), twin)
         return Plan(decision, twin)
+
+    async def _read_loads(self, job: NewJob) -> Loads:
+        """Return the loads that answer a job, as of the catalogue."""
+        versions = (await self._catalogue.read()).get(job.model, ())
+        chosen = find_version(versions, job.version) if job.version else newest(versions) if versions else None
+        return {(chosen.version, load) for load in chosen.loads or ()} if chosen else set()
 
     async def _find_many(self, keys: list[ReuseKey]) -> list[FoundTwin | None]:
         found = await find_twins(self._database, list(dict.fromkeys(keys)), MAX_OUTPUTS)
         return [found.get(key) for key in keys]
 
-    async def take(self, job: NewJob, twin: FoundTwin) -> Hit | None:
-        """End a job with the result of its twin. None: that is gone meanwhile, or the idempotency key is in use.
+    async def take(self, job: NewJob, plan: Plan) -> tuple[Hit | None, Plan]:
+        """End a job with the result of its twin, if the plan says so. Return what to do if that is gone meanwhile.
 
-        Raises LargeInputsLost and Unavailable.
+        It is the same plan if the idempotency key is in use. Raises LargeInputsLost and Unavailable.
         """
+        hit = None
+        if plan.decision is Decision.HIT and plan.twin is not None:
+            hit = await self._take(job, plan.twin)
+            if hit is None and plan.is_remembered:
+                self._remembered.forget(key_of(job))
+                return await self.take(job, await self._look(job))
+        return hit, plan
+
+    async def _take(self, job: NewJob, twin: FoundTwin) -> Hit | None:
+        """End a job with the result of its twin. None: that is gone, or the idempotency key is in use."""
         hit = make_hit(job, twin, self._urls)
         if job.large_inputs:
             async with self._database.transaction() as connection:
@@ -151,6 +178,11 @@ def needs_lift(job: NewJob, plan: Plan) -> bool:
     if twin is None or twin.state is None or twin.state.status is not Status.QUEUED:
         return False
     return job.expires_in is not None or RANKS[job.priority] < RANKS.get(twin.priority or Priority.HIGH, 0)
+
+
+def to_wish(job: NewJob, twin: FoundTwin) -> Wish:
+    """Return what a job accepts at the time of a look at its twin."""
+    return Wish(job.model, job.fallback_model, job.reuse_seconds or 0.0, twin.at)
 
 
 def key_of(job: NewJob) -> ReuseKey:

@@ -14,6 +14,8 @@ from common import ids
 from common.job_states import Status
 from common.postgres.database import Database
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.actions.erasure import Eraser
+from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.wait_reasons import explain_twin
 from tests.integration.jobs import add_tenant
@@ -149,6 +151,24 @@ async def test_an_unknown_load_shares_nothing(sharers: Sharers) -> None:
     await sharers.database.fetch("UPDATE served_models SET load_id = NULL")
     await sharers.submit()
     assert not await sharers.database.fetch("SELECT FROM jobs WHERE reuse_key IS NOT NULL")
+
+
+@pytest.mark.parametrize("erased", ["maker", "sharer"])
+async def test_a_remembered_result_that_another_gateway_erased_is_not_taken(sharers: Sharers, erased: str) -> None:
+    maker = (await sharers.submit()).row.id
+    await sharers.run()
+    for _ in range(2):
+        sharer = (await sharers.submit()).row.id
+    assert await Eraser(sharers.database).erase(sharers.tenant, {"maker": maker, "sharer": sharer}[erased])
+    assert (await sharers.submit()).row.status is Status.QUEUED
+    assert "waits" not in (await sharers.states()).values()
+
+
+async def test_a_repeated_request_is_no_second_hit(sharers: Sharers) -> None:
+    await sharers.submit()
+    await sharers.run()
+    first, again = [await sharers.submit(request_key=RequestKey("once", bytes(32))) for _ in range(2)]
+    assert (first.row.id, first.replayed, again.row.id, again.replayed) == (first.row.id, False, first.row.id, True)
 
 
 async def test_a_hit_takes_no_room_in_the_queue(sharers: Sharers) -> None:
