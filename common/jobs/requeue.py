@@ -9,6 +9,7 @@ from common.job_states import Failure, Status
 from common.jobs.moves import Move, Moves
 from common.postgres import statements
 from common.postgres.statements import Executor
+from common.reuse.key import ReuseKey
 
 STATEMENTS = statements.load("common.jobs", "requeue.sql")
 MOVES = (Moves("requeue_jobs", [Move(Status.PROCESSING, Status.QUEUED, "failed attempt, or given back")]),)
@@ -26,6 +27,7 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     probation: float | None = None  # if `interruptions` is given: for how many seconds the job is suspected
     refused: bool = False  # the attempt never began, so the job may still expire
     fallback: str | None = None
+    reuse: ReuseKey | None = None  # the key of those that may wait for it
 
 
 async def requeue_jobs(executor: Executor, requeues: Sequence[Requeue]) -> set[UUID]:

@@ -153,9 +153,10 @@ SELECT id FROM jobs WHERE generation > 0 AND parent = :run AND status <> 'succee
 SELECT step, id FROM jobs WHERE generation >= 0 AND parent = :run AND step = ANY(:steps::text[]) AND step_index = 0;
 
 -- name: erase_steps
--- Erases the payload of the jobs of an ended, locked :run's steps. They keep their status, times and sizes.
+-- Erases the payload of the jobs of an ended, locked :run's steps. They keep their status, times and sizes. The lock lets
+-- nobody give them a file meanwhile.
 WITH step_jobs AS MATERIALIZED (
-  SELECT id FROM jobs WHERE generation > 0 AND parent = :run
+  SELECT id FROM jobs WHERE generation > 0 AND parent = :run ORDER BY id FOR UPDATE
 ), own_files AS (
   UPDATE files SET status = 'deleting', expires_at = now(), job_id = NULL
   WHERE job_id = ANY(ARRAY(SELECT id FROM step_jobs))
@@ -166,4 +167,4 @@ WITH step_jobs AS MATERIALIZED (
 UPDATE jobs
 SET erased_at = now(), error_message = NULL, tensors = '', parameters = NULL, input_files = NULL, outputs = NULL,
     raw_outputs = NULL
-WHERE generation > 0 AND parent = :run;
+WHERE generation > 0 AND id IN (SELECT id FROM step_jobs);

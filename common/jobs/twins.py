@@ -85,6 +85,12 @@ def read_twin(record: asyncpg.Record) -> FoundTwin:
     )
 
 
+async def is_awaited(executor: Executor, key: ReuseKey, job: UUID) -> bool:
+    """Return whether jobs wait for the result of the twin of a key. False if the job is not the twin."""
+    (record,) = await STATEMENTS["is_awaited"].run(executor, tenant=key.tenant_id, key=key.key, job=job)
+    return bool(record["awaited"])
+
+
 async def find_loads(executor: Executor, model: str, version: str | None) -> Loads | None:
     """Return the loads whose results answer jobs that want this version of the model. By default, it is the newest.
 

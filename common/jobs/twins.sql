@@ -9,6 +9,15 @@ FROM unnest(:wanted.tenant_id::uuid[], :wanted.key::bytea[]) AS wanted(tenant_id
 JOIN twins t ON t.tenant_id = wanted.tenant_id AND t.key = wanted.key
 LEFT JOIN jobs j ON j.id = t.job_id AND j.scheduled_at IS DISTINCT FROM 'infinity';
 
+-- name: is_awaited
+-- Returns whether jobs wait for the result of a :job, which is the twin of a :tenant's :key.
+SELECT EXISTS (
+  SELECT
+  FROM twins t
+  JOIN live_jobs j ON j.tenant_id = t.tenant_id AND j.reuse_key = t.key AND j.scheduled_at = 'infinity'
+  WHERE t.tenant_id = :tenant AND t.key = :key AND t.job_id = :job
+) AS awaited;
+
 -- name: find_loads
 -- Returns the loads of a :model whose results answer jobs that want a :version; NULL: of its newest version that is ready, or
 -- else of its newest one.
@@ -50,7 +59,8 @@ RETURNING j.tenant_id, j.id, j.model, j.priority, j.traceparent;
 
 -- name: lift_twins
 -- Gives twins of keys that wait the highest priority of the jobs that wait for them. One that backs off beyond the time when
--- one of these expires is due now, unless it is a suspect. Returns the queues of those that changed.
+-- one of these expires is due now, unless it is a suspect. Its last attempt keeps its time, so that it fails no earlier
+-- than its own client wants. Returns the queues of those that changed.
 WITH wanted AS MATERIALIZED (
   SELECT t.job_id, waiting.rank, waiting.expires_at
   FROM (SELECT DISTINCT * FROM unnest(:keys.tenant_id::uuid[], :keys.key::bytea[]) AS t(tenant_id, key)) given
@@ -61,12 +71,16 @@ WITH wanted AS MATERIALIZED (
     WHERE j.tenant_id = given.tenant_id AND j.reuse_key = given.key AND j.scheduled_at = 'infinity'
   ) waiting
 ), lifted AS MATERIALIZED (
-  SELECT j.id, wanted.rank, wanted.expires_at
+  SELECT j.id, wanted.rank,
+         coalesce(
+           j.scheduled_at > greatest(wanted.expires_at, now()) AND j.probation IS NULL AND j.attempt + 1 < j.max_attempts,
+           false
+         ) AS is_due
   FROM wanted
   JOIN live_jobs j ON j.id = wanted.job_id
   WHERE j.status = 'queued' AND coalesce(j.scheduled_at < 'infinity', true) AND (
     wanted.rank < array_position('{high,normal,low}'::text[], j.priority)
-    OR j.scheduled_at > greatest(wanted.expires_at, now()) AND j.probation IS NULL
+    OR j.scheduled_at > greatest(wanted.expires_at, now()) AND j.probation IS NULL AND j.attempt + 1 < j.max_attempts
   )
   ORDER BY j.id
   FOR UPDATE OF j SKIP LOCKED
@@ -75,8 +89,8 @@ UPDATE live_jobs j
 SET priority = ('{high,normal,low}'::text[])[
       least(lifted.rank, array_position('{high,normal,low}'::text[], j.priority))
     ],
-    run_at = CASE WHEN j.scheduled_at > lifted.expires_at AND j.probation IS NULL THEN now() ELSE j.run_at END,
-    scheduled_at = CASE WHEN j.scheduled_at > lifted.expires_at AND j.probation IS NULL THEN now() ELSE j.scheduled_at END
+    run_at = CASE WHEN is_due THEN now() ELSE j.run_at END,
+    scheduled_at = CASE WHEN is_due THEN now() ELSE j.scheduled_at END
 FROM lifted
 WHERE j.id = lifted.id
 RETURNING j.tenant_id, j.id, j.model, j.priority, j.traceparent;

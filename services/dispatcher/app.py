@@ -142,7 +142,7 @@ class Dispatcher:
         writer = ResultWriter(database, results, runs, self._wake_ups, changes, unsettled)
         self._settler = Settler(database, runs, unsettled, self._wake_ups, changes, urls)
         self._reuse = make_leadership(
-            database, self._settler, settings.sweep_interval, lambda: self._publisher.connection.is_up
+            database, unsettled, settings.sweep_interval, lambda: self._publisher.connection.is_up
         )
         outputs = OutputFiles(results, self._objects)
         allowed = AllowedLocations(database, settings.store_url)

@@ -1,7 +1,6 @@
 """Gateways and dispatchers that share results, on one database without a broker."""
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,15 +9,16 @@ import msgspec
 from common import ids
 from common.jobs.end import end_jobs
 from common.jobs.job import JobToRun
+from common.jobs.twins import MAX_KEYS
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
-from common.reuse.key import ReuseKey
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
 from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.unsettled_keys import UnsettledKeys
 from services.dispatcher.reuse.settler import Settler
+from services.dispatcher.reuse.sweeper import ReuseSweeper
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
 from services.gateway.jobs.idempotency.store import RequestKey
@@ -44,7 +44,9 @@ class Sharers:
         changes = ChangePublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
         self.gateways = [new_submitter(database, self.wake_ups) for _ in range(2)]
         runs = RunProgress(database, make_carrier(database), changes)
-        self.settler = Settler(database, runs, UnsettledKeys(), self.wake_ups, changes, JobUrls())
+        self.unsettled = UnsettledKeys()
+        self.settler = Settler(database, runs, self.unsettled, self.wake_ups, changes, JobUrls())
+        self.sweeper = ReuseSweeper(database, self.unsettled, 0.5)
         self.load = ids.new()
 
     async def offer(self, **settings: str) -> None:
@@ -69,23 +71,32 @@ class Sharers:
         context = await submitter.make_context(Key(ids.new(), tenant or self.tenant), TRACEPARENT, request_key)
         return await submitter.submit(encoded, context, new_body_lease())
 
-    async def run(self, **changes: Any) -> JobToRun:
-        """Run the job whose turn it is, and settle its group."""
+    async def run(self, *, settles: bool = True, **changes: Any) -> JobToRun:
+        """Run the job whose turn it is, and settle its group, unless the dispatcher was killed before."""
         (job,) = await take(self.database)
-        return await self.end(job, **changes)
+        return await self.end(job, settles=settles, **changes)
 
-    async def end(self, job: JobToRun, **changes: Any) -> JobToRun:
-        """End a job, and settle its group."""
+    async def end(self, job: JobToRun, *, settles: bool = True, **changes: Any) -> JobToRun:
+        """End a job, and settle its group, unless the dispatcher was killed before."""
 
         values: dict[str, Any] = {"version": "1", "load_id": self.load, "outputs": RESULT, "inference_ms": 5.0}
         values["finished_at"] = job.started_at
         assert await end_jobs(self.database, [new_end(job, **values | changes)])
-        if job.reuse is not None:
-            await self.settler.settle([job.reuse])
+        if settles:
+            self.unsettled.note([job.reuse])
+            await self.settle()
         return job
 
-    async def forget(self, keys: Sequence[ReuseKey]) -> None:
-        """Settle nothing, as a dispatcher that was killed."""
+    async def sweep(self) -> float:
+        """Settle what the sweep finds. Return for how many seconds it pauses."""
+        pause = await self.sweeper.sweep()
+        await self.settle()
+        return pause
+
+    async def settle(self) -> None:
+        """Settle all groups that are noted."""
+        while self.unsettled:
+            await self.settler.settle(await self.unsettled.take(MAX_KEYS))
 
     async def states(self) -> dict[UUID, str]:
         """Return the status of each job, or `waits` of one that waits for its twin."""

@@ -46,6 +46,7 @@ SetOption = Annotated[
         "--set output.location=s3://bucket/folder/.",
     ),
 ]
+MAX_AGE = 31_536_000  # seconds; a year
 MaxAgeOption = Annotated[
     Optional[float],  # noqa: UP045
     typer.Option(
@@ -111,6 +112,8 @@ def make_submit_fields(
     if max_age is not None:
         if "reuse" in given:
             raise InvalidArgument("--max-age and --set reuse say the same; give one of them")
+        if not 0 <= max_age <= MAX_AGE:  # NaN is no number of seconds either
+            raise InvalidArgument(f"--max-age takes 0 to {MAX_AGE:,} seconds")
         given["reuse"] = {"max_age": max_age}
     return {
         "priority": priority,

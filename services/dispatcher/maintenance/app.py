@@ -52,7 +52,7 @@ async def run(settings: MaintenanceSettings, stopping: asyncio.Event) -> None:
     runs = RunProgress(database, RunCarrier(urls, TensorFiles(database, objects)), changes, unsettled)
     writer = ResultWriter(database, results, runs, wake_ups, changes, unsettled)
     settler = Settler(database, runs, unsettled, wake_ups, changes, urls)
-    reuse = make_leadership(database, settler, settings.sweep_interval, lambda: publisher.connection.is_up)
+    reuse = make_leadership(database, unsettled, settings.sweep_interval, lambda: publisher.connection.is_up)
     recorder = ResultRecorder(writer, OutputFiles(results, objects), locations, urls)
     session_lock = SessionLock(SessionStore(database), settings.lease)
     parts = Parts(database, objects, publisher, wake_ups, changes, recorder, session_lock, runs)

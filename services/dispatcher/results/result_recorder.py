@@ -181,7 +181,7 @@ class ResultRecorder:
 
     async def _requeue(self, job: ClaimedJob, requeue: Requeue) -> bool:
         """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
-        done = await self._writer.requeue(requeue)
+        done = await self._writer.requeue(msgspec.structs.replace(requeue, reuse=job.reuse))
         if done:
             metrics.attempts.labels(job.model, "returned" if requeue.given_back else "failed").inc()
         tracing.record_error(get_current_span(), requeue.failure.code)

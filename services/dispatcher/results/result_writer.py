@@ -48,7 +48,7 @@ class ResultWriter:
         changes: ChangePublisher,
         unsettled: UnsettledKeys | None = None,
     ) -> None:
-        """`unsettled` gets the keys of jobs that have ended: others may wait for them."""
+        """`unsettled` gets the keys of jobs that have ended, or wait again: others may wait for them."""
         self._database = database
         self._unsettled = unsettled or UnsettledKeys()
         self._runs = runs
@@ -161,6 +161,7 @@ class ResultWriter:
     async def _requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
         queued = await requeue_jobs(self._database, requeues)
         self._changes.notify(queued)
+        self._unsettled.note(requeue.reuse for requeue in requeues if requeue.id in queued)
         return [requeue.id in queued for requeue in requeues]
 
     async def _add_steps(self, steps: list[list[Step]]) -> list[bool]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from common.job_states import Status
 from common.jobs.take_results import Joiner
 from common.jobs.twins import FoundTwin, Promotion
 from common.reuse.decisions import Loads, is_live
@@ -27,6 +28,11 @@ class Group(NamedTuple):
     def waits(self) -> bool:
         """Whether the twin may still succeed."""
         return self.twin is not None and self.twin.state is not None and is_live(self.twin.state)
+
+    @property
+    def twin_is_queued(self) -> bool:
+        """Whether the twin waits, so that it may have to run earlier."""
+        return self.twin is not None and self.twin.state is not None and self.twin.state.status is Status.QUEUED
 
     @property
     def own(self) -> Served:

@@ -63,13 +63,12 @@ class Settler:
                 await self.settle(keys)
 
     async def settle(self, keys: Sequence[ReuseKey]) -> None:
-        """Settle at most MAX_KEYS groups, until none of their jobs can go on now. Raises DatabaseUnavailable.
+        """Settle the oldest jobs of at most MAX_KEYS groups, and note those that have more. Raises DatabaseUnavailable.
 
         Whatever is wrong with one of them must not hold up the others.
         """
         try:
-            while keys:
-                keys = await self._settle_pages(keys)
+            self._unsettled.note(await self._settle_pages(keys))
         except Exception as error:
             if isinstance(error, DatabaseUnavailable) and not isinstance(error, StatementTimeout):
                 raise
@@ -98,9 +97,10 @@ class Settler:
             moved |= {job.reuse for job in todo.released}
         if todo.promotions:
             self._wake_ups.announce(await promote_twins(self._database, todo.promotions))
-            cut = [key for key, size in pages if key in groups and len(groups[key].joiners) == size]
-            if cut:  # a later job may have a higher priority
-                self._wake_ups.announce(await lift_twins(self._database, cut))
+        chosen = {promotion.id for promotion in todo.promotions}
+        lifted = [key for key, group in groups.items() if group.twin_is_queued or group.joiners[0].id in chosen]
+        if lifted:  # also for a job beyond the page
+            self._wake_ups.announce(await lift_twins(self._database, lifted))
         return [key for key in groups if key in moved]
 
     async def _find_loads(self, groups: Iterable[Group]) -> dict[Served, Loads | None]:

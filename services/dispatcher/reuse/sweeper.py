@@ -1,16 +1,15 @@
-"""Settles groups that nobody else settles: after kills, lost answers, cancels, and ends by the release before."""
+"""Finds groups that nobody settles: after kills, lost answers, cancels, and ends by the release before."""
 
 import asyncio
 from collections.abc import Callable
 
 from common.jobs.take_results import find_groups
-from common.jobs.twins import MAX_KEYS
 from common.postgres.database import Database
 from common.postgres.leadership import Leadership, LeaseStore, Loops, need_nothing
 from common.reuse.key import FIRST
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
-from services.dispatcher.reuse.settler import Settler
+from services.dispatcher.results.unsettled_keys import UnsettledKeys
 
 ROLE = "reuse"  # of its own: a process of the release before may lead the maintenance
 BATCH = 500  # groups
@@ -22,10 +21,10 @@ log = Log("reuse")
 class ReuseSweeper:
     """Looks at all groups at intervals."""
 
-    def __init__(self, database: Database, settler: Settler, interval: float) -> None:
+    def __init__(self, database: Database, unsettled: UnsettledKeys, interval: float) -> None:
         """`interval` is in seconds."""
         self._database = database
-        self._settler = settler
+        self._unsettled = unsettled
         self._interval = interval
         self._after = FIRST
 
@@ -39,25 +38,23 @@ class ReuseSweeper:
             await asyncio.sleep(pause)
 
     async def sweep(self) -> float:
-        """Settle the next groups that have no twin which may still succeed. Return for how many seconds to pause."""
+        """Note the next groups that have no twin which may still succeed. Return for how many seconds to pause."""
         clock = asyncio.get_running_loop().time
         began = clock()
         groups = await find_groups(self._database, self._after, BATCH)
         seconds = PAUSE_FACTOR * (clock() - began)
         is_last = len(groups) < BATCH
         self._after = FIRST if is_last else groups[-1].key
-        dead = [group.key for group in groups if not group.is_live]
-        for start in range(0, len(dead), MAX_KEYS):
-            await self._settler.settle(dead[start : start + MAX_KEYS])
+        self._unsettled.note(group.key for group in groups if not group.is_live)
         return max(self._interval, seconds) if is_last else seconds
 
 
 def make_leadership(
-    database: Database, settler: Settler, interval: float, is_fit: Callable[[], bool] = need_nothing
+    database: Database, unsettled: UnsettledKeys, interval: float, is_fit: Callable[[], bool] = need_nothing
 ) -> Leadership:
     """Return what sweeps while this process is the elected one. `is_fit`: whether it can send wake-ups."""
 
     def begin() -> Loops:
-        return {"groups": ReuseSweeper(database, settler, interval).run}
+        return {"groups": ReuseSweeper(database, unsettled, interval).run}
 
     return Leadership(LeaseStore(database, ROLE), begin, is_fit=is_fit)

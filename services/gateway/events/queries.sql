@@ -28,15 +28,17 @@ SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
 -- Returns the events of a job ($1) after a position ($2, $3), in order: at most $4, and no more once the bodies reach $5
 -- bytes. A body over $5 bytes, which is always of a response, is left out; its size is known.
 --
--- A job that waits for a twin has the twin's responses, and one that took a result has those of the job that made it, as long
--- as that has them.
+-- A job that waits for a twin has the twin's starts and responses. Their attempts count up also if another job becomes the
+-- twin. One that took a result has the responses of the attempt that made it, as long as its job has them.
 --
 -- Within a claim, event 0 is the start. Even numbers are responses, and the odd one between them is a cancel request.
 -- 2147483646 is the return to the queue, 2147483647 the end.
 WITH job AS MATERIALIZED (
   SELECT * FROM job_facts WHERE id = $1
 ), source AS MATERIALIZED (
-  SELECT coalesce(reused_from, twin) AS id FROM job WHERE erased_at IS NULL
+  SELECT coalesce(reused_from, twin) AS id, CASE WHEN reused_from IS NOT NULL THEN claim END AS claim
+  FROM job
+  WHERE erased_at IS NULL
 ), history AS (
   SELECT 0::bigint AS claim, 0 AS number, 'job.queued' AS type, created_at AS at, NULL::bytea AS body,
          NULL::integer AS attempt, NULL::text AS model, NULL::text AS error_code, NULL::text AS error_message
@@ -54,10 +56,18 @@ WITH job AS MATERIALIZED (
     SELECT s.claim, s.number, s.type, s.created_at, s.outputs, NULL, NULL, NULL, NULL
     FROM source
     JOIN job_steps s ON s.job_id = source.id
-    WHERE s.type = 'job.output' AND (s.claim, s.number) > ($2, $3)
+    WHERE s.type = 'job.output' AND (s.claim, s.number) > ($2, $3) AND s.claim = coalesce(source.claim, s.claim)
     ORDER BY s.claim, s.number
     LIMIT $4
   )
+  UNION ALL
+  SELECT claim, 0, 'job.started', started_at, NULL, claim::integer, model, NULL, NULL
+  FROM ended_attempts
+  WHERE job_id = (SELECT id FROM source WHERE claim IS NULL)
+  UNION ALL
+  SELECT claim, 0, 'job.started', started_at, NULL, claim::integer, model, NULL, NULL
+  FROM jobs
+  WHERE id = (SELECT id FROM source WHERE claim IS NULL) AND lease_until IS NOT NULL
   UNION ALL
   SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM ended_attempts WHERE job_id = $1
   UNION ALL

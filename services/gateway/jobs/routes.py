@@ -94,6 +94,9 @@ async def submit_job(
         webhook_status="pending" if has_webhook else "none",
         outputs=None if outputs is None else services.urls.add_file_urls(outputs, job=row.sharing_id),
     )
+    has_ended = row.status in TERMINAL  # it took a result at once
+    if has_ended and outputs is None:  # a large one, or at an earlier request
+        view = await read_view(request, row, services) or view
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
         tracing.add_link(row.traceparent)
@@ -108,7 +111,7 @@ async def submit_job(
     seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # several headers form one list
     if seconds:
         forget_body(request)
-    latest = view if outputs is not None else await await_end(request, row, seconds, services) if seconds else None
+    latest = view if has_ended else await await_end(request, row, seconds, services) if seconds else None
     if seconds and latest is not None and latest.status in TERMINAL:
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(latest, status_code=HTTPStatus.OK, headers=headers)
@@ -128,13 +131,21 @@ async def await_end(request: Caller, job: Job, seconds: float, services: JobServ
     try:
         await while_connected(request.receive, services.waiters.wait(job.id, request.user, seconds))
         await services.authenticator.recheck(request)
+    except (Problem, Unavailable) as error:  # the job is accepted nevertheless
+        log.warning("job.wait_failed", **job_log_fields(job), error=error)
+        return None
+    return await read_view(request, job, services)
+
+
+async def read_view(request: Caller, job: Job, services: JobServices) -> JobView | None:
+    """Return the job as it is, with its outputs. Return None if it cannot be read."""
+    try:
         found = await services.store.find_job(job.id, request.user.tenant_id)
         if found is None:
             return None
-        found = await load_outputs(request, services.store, found)
-        return await show_job(services, found)
+        return await show_job(services, await load_outputs(request, services.store, found))
     except (Problem, Unavailable) as error:  # the job is accepted nevertheless
-        log.warning("job.wait_failed", **job_log_fields(job), error=error)
+        log.warning("job.read_failed", **job_log_fields(job), error=error)
         return None
 
 

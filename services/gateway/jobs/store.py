@@ -8,6 +8,7 @@ import msgspec
 
 from common.job_states import Priority, Status, read_text
 from common.jobs.job import Job, read_shown_job
+from common.jobs.twins import is_awaited
 from common.postgres import sql
 from common.postgres.database import Database
 from common.views.job import WebhookStatus
@@ -135,6 +136,10 @@ class JobStore:
         values = (job.model, job.priority, job.tenant_id, job.id, above, MAX_POSITION, MAX_TENANTS)
         record = await self._database.fetch_one(QUERIES["find_position"], *values)
         return record["position"] if record else None
+
+    async def is_awaited(self, job: Job) -> bool:
+        """Return whether other jobs wait for the result of a job."""
+        return job.reuse is not None and await is_awaited(self._database, job.reuse, job.id)
 
     async def measure_outputs(self, job_id: UUID) -> OutputsSize | None:
         """Return the size of a succeeded job's outputs. The caller must have checked access."""

@@ -41,7 +41,7 @@ Added = JobTimes | KeyRecord | Problem | None
 class SubmittedJob(NamedTuple):
     """A job, whether it has its own webhook, and whether an earlier request with the same key submitted it.
 
-    A job may have ended with the result of another one. `outputs` is that as JSON, unless it is large.
+    A job may have ended with the result of another one. `outputs` is that as JSON, unless it has to be read.
     """
 
     row: Job
@@ -144,7 +144,9 @@ class Submitter:
         """Commit the job. Raises as `submit` does."""
         lease.ensure(job.held_bytes)  # packed, `[1,1]` is 16 bytes of FP64
         plan = None if job.reuse_key is None else await self._sharing.plan(job)
-        if plan is None or plan.decision is not Decision.HIT:  # what ends at once takes no room in the queue
+        if plan is not None and plan.decision is Decision.HIT:  # what ends at once takes no room in the queue
+            await self.limits.check_open(job.tenant_id)
+        else:
             await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
         if not job.large_inputs:
             return await self._add_planned(job, plan)
@@ -160,6 +162,8 @@ class Submitter:
                 hit, plan = await self._sharing.take(job, plan)
                 if hit is not None:
                     return SubmittedJob(hit.row, job.callback_url is not None, replayed=False, outputs=hit.outputs)
+                if job.idempotency_key is not None and (first := await self._find_record(job)) is not None:
+                    return self._show(job, first)
                 await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
             return self._show(job, await self._add_sharing(job, plan))
         except LargeInputsLost as error:
@@ -216,6 +220,8 @@ def replay(first: KeyRecord, job: NewJob) -> SubmittedJob:
     if first.erased:
         job = msgspec.structs.replace(job, metadata=None)
     row = to_row(job, JobTimes(first.created_at, first.run_at, first.expires_at))
+    if first.has_ended:
+        row = msgspec.structs.replace(row, status=Status.SUCCEEDED, finished_at=first.created_at)
     return SubmittedJob(row, job.callback_url is not None, replayed=True)
 
 
@@ -242,4 +248,5 @@ def to_row(job: NewJob, times: JobTimes) -> Job:
         traceparent=job.traceparent,
         metadata=job.metadata,
         run_state=job.run_state,
+        reuse_key=job.reuse_key,
     )

@@ -118,9 +118,11 @@ class Inference:
             raise
 
     async def cancel(self, row: Job) -> None:
-        """Cancel the job, because nobody waits for its result."""
+        """Cancel the job, because its client has left. If other jobs wait for its result, it runs on."""
         with suppress(Problem):  # the job has ended
             try:
+                if await self.store.is_awaited(row):
+                    return
                 await self._canceler.cancel(row.tenant_id, row.id)
             except Unavailable as error:
                 log.warning("job.cancel_failed", **job_log_fields(row), error=error)

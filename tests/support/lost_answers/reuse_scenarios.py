@@ -5,10 +5,13 @@ import itertools
 import secrets
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from common import ids
+from common.jobs.twins import is_awaited
+from common.reuse.key import ReuseKey
 from tests.support.api.model_inputs import work
-from tests.support.lost_answers.world import DELIVERY_SECONDS, World, parse
+from tests.support.lost_answers.world import DELIVERY_SECONDS, World, parse, repeat
 from tests.support.waiting import eventually
 
 REUSE = {"max_age": 3600}
@@ -70,11 +73,20 @@ async def lift_twin(world: World) -> None:
         while True:
             priorities = ("low", "high")
             jobs = [await client.submit("ocr", inputs, "canceled", reuse=REUSE, priority=each) for each in priorities]
+            await look_for_joiners(world, parse(ids.Kind.JOB, jobs[0]))
             for job in jobs:
                 await client.call("POST", f"/v1/jobs/{job}/cancel", 202, 409)
                 await client.wait(job, "canceled")
             if not world.loser.list_missing(["common/jobs: lift_twins"]):
                 return
+
+
+async def look_for_joiners(world: World, job: UUID) -> None:
+    """As a gateway does when the client of a job has left."""
+    record = await world.own.fetchrow("SELECT tenant_id, reuse_key FROM jobs WHERE id = $1", job)
+    assert record is not None
+    async with world.database() as database:
+        await repeat(lambda: is_awaited(database, ReuseKey(*record), job))
 
 
 async def release_joiner(world: World) -> None:

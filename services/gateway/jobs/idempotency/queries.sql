@@ -5,7 +5,8 @@
 -- lock gives the answer a commit, which waits for the synchronous standby: the commit of the first request may have been
 -- interrupted while it waited. The lock holds up nobody else who reads or replaces the key. Without a key, there is no commit.
 SELECT k.tenant_id, k.key, k.fingerprint, k.job_id, k.batch_id, k.created_at, k.run_at, k.expires_at, k.traceparent, k.answer,
-       j.erased_at IS NOT NULL AS erased, CASE WHEN j.run_state IS NOT NULL THEN j.version END AS run_version
+       j.erased_at IS NOT NULL AS erased, CASE WHEN j.run_state IS NOT NULL THEN j.version END AS run_version,
+       coalesce(j.reused_from IS NOT NULL AND j.finished_at = j.created_at, false) AS has_ended
 FROM idempotency_keys k
 JOIN unnest($1::uuid[], $2::text[]) AS t(tenant_id, key) USING (tenant_id, key)
 LEFT JOIN jobs j ON j.id = k.job_id

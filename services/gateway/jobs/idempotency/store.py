@@ -33,6 +33,7 @@ class KeyRecord(NamedTuple):
     answer: bytes | None
     erased: bool
     run_version: str | None = None  # of its pipeline, if it is a run
+    has_ended: bool = False  # the job took the result of another one at once
 
 
 class IdempotencyStore:
@@ -54,6 +55,7 @@ class IdempotencyStore:
                 record["answer"],
                 record["erased"],
                 record["run_version"],
+                record["has_ended"],
             )
             for record in found
         }

@@ -92,6 +92,12 @@ class QueueLimits:
             level.jobs += count
         levels[0].bytes += size
 
+    async def check_open(self, tenant_id: UUID) -> None:
+        """Raise Problem (429) if the tenant may submit nothing: its limit is 0."""
+        (level,) = await self._find_levels((tenant_id,))
+        if level.limit == 0:
+            raise queue_full("this tenant", "at most 0 jobs may wait", DEFAULT_RETRY_SECONDS)
+
     async def admit_first(self, tenant_id: UUID, jobs: Sequence[tuple[str, int]], share: float) -> int:
         """Admit as many of these jobs as fit, in their order, each with its model and the bytes of its inputs.
 

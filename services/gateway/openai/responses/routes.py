@@ -7,6 +7,7 @@ from typing import Any
 from litestar import Response, post
 from litestar.openapi.datastructures import ResponseSpec
 
+from common.job_states import TERMINAL
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.jobs.idempotency.keys import IdempotencyKey
 from services.gateway.openai.calls.answer import join
@@ -45,7 +46,7 @@ async def create_response(request: Caller, services: Services, idempotency_key: 
     call = call._replace(is_kept=call.is_kept or bool(shown.echo.background))
     if shown.stream:
         return stream_created(services, request, call, shown.echo)
-    if shown.echo.background:
+    if shown.echo.background and call.row.status not in TERMINAL:  # it may have taken a result at once
         return Response(write_response(call.row, shown.echo), headers=call.headers)
     row, outputs = await services.answers.finish(request, call)
     return Response(write_response(row, shown.echo, Answer(*join(row, outputs, shown))), headers=call.headers)

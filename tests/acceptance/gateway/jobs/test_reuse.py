@@ -93,6 +93,19 @@ async def test_a_job_that_waits_says_for_which_and_a_hit_answers_at_once(pairs: 
     assert hit.json()["outputs"] == (await api.http.get(f"/v1/jobs/{first['id']}")).json()["outputs"]
 
 
+async def test_a_large_result_is_in_the_first_answer_and_in_that_to_the_same_request(pairs: Stack, api: Api) -> None:
+    body = {"model": "echo", "inputs": {"x": [[float(number) for number in range(60_000)]]}, "reuse": REUSE}
+    first = await api.http.post("/v1/jobs", json=body, headers={"Prefer": "wait=30"})
+    assert first.json()["status"] == "succeeded"
+    answers = [
+        (await api.http.post("/v1/jobs", json=body, headers={"Idempotency-Key": "large"})).json() for _ in range(2)
+    ]
+    for answer in answers:
+        assert (answer["status"], answer["metrics"]["reused_from"]) == ("succeeded", first.json()["id"])
+        assert answer["outputs"] == first.json()["outputs"]
+    assert answers[0]["id"] == answers[1]["id"]
+
+
 async def test_kills_of_dispatchers_cost_one_execution_each_at_most(pairs: Stack, api: Api) -> None:
     before = await read_metric(pairs.triton.metrics_url, EXECUTIONS)
     body = {"model": "work", "inputs": work(8002), "retry": {"max_attempts": 10, "initial_delay": 0.1}}

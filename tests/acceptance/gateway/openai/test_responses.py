@@ -101,6 +101,17 @@ async def test_three_turns_are_one_conversation(client: Any) -> None:
     assert json.loads(again.output_text)["messages"][0] == {"role": "assistant", "content": first.output_text}
 
 
+async def test_a_response_in_the_background_may_take_a_result_at_once(client: Any) -> None:
+    """It has ended when it is created, and so is the answer to the same request again."""
+    body = {"model": "vllm_model", "input": "asked twice", "extra_body": {"reuse": {"max_age": 600}}}
+    first = await client.responses.create(**body)
+    for _ in range(2):
+        key = {"Idempotency-Key": "asked-twice"}
+        taken = await client.responses.create(**body, background=True, extra_headers=key)
+        assert (taken.status, taken.output_text, taken.usage) == ("completed", first.output_text, first.usage)
+        assert taken.id != first.id
+
+
 async def test_a_response_that_cannot_be_continued_is_an_error(
     client: Any, stack: Stack, base_url: str, failed: Any
 ) -> None:

@@ -28,6 +28,7 @@ from common.jobs.twins import (
     find_twins,
     forget_result,
     forget_results_of_run,
+    is_awaited,
     lift_twins,
     promote_twins,
 )
@@ -281,6 +282,23 @@ async def test_a_deadline_ends_a_backoff(database: Database, tenant: UUID) -> No
     assert len(await promote_jobs(database, 10)) == 1
 
 
+async def test_a_deadline_costs_no_last_attempt(database: Database, tenant: UUID) -> None:
+    await lead(database, tenant, max_attempts=2)
+    (job,) = await take(database)
+    await requeue_jobs(database, [new_requeue(job, delay=60.0)])
+    await lead(database, tenant, expires_in=30.0)
+    assert await lift_twins(database, [ReuseKey(tenant, KEY)]) == []
+
+
+async def test_only_a_twin_that_others_wait_for_is_awaited(database: Database, tenant: UUID) -> None:
+    key = ReuseKey(tenant, KEY)
+    twin = await lead(database, tenant)
+    assert not await is_awaited(database, key, twin)
+    joiner = await lead(database, tenant)
+    assert await is_awaited(database, key, twin)
+    assert not await is_awaited(database, key, joiner)
+
+
 async def test_a_job_whose_twin_has_started_does_not_expire(database: Database, tenant: UUID) -> None:
     await lead(database, tenant)
     job = await lead(database, tenant, expires_in=60.0)
@@ -342,6 +360,32 @@ async def test_an_erasure_gives_no_file_to_another_step_of_the_run(
     await erase_steps(database, run)
     (row,) = await database.fetch("SELECT job_id, status FROM files WHERE id = $1", file)
     assert tuple(row) == ((sharer, "ready") if of_another_run else (None, "deleting"))
+
+
+async def test_runs_that_are_erased_at_once_give_each_other_no_file(database: Database, tenant: UUID) -> None:
+    runs, file = [ids.new(), ids.new()], ids.new()
+    maker = await lead(database, tenant)
+    sharer = await lead(database, tenant)
+    await succeed(database)
+    await take_results(database, [taken(sharer, await find(database, tenant))])
+    for run, job in zip(runs, (maker, sharer), strict=True):
+        await database.fetch("UPDATE jobs SET parent = $1 WHERE id = $2", run, job)
+    await database.fetch("INSERT INTO shared_outputs (source, job_id) VALUES ($1, $2)", maker, sharer)
+    await database.fetch(
+        "INSERT INTO files (id, tenant_id, status, content_type, size, sha256, kept, expires_at, job_id, made_by)"
+        " VALUES ($1, $2, 'ready', 'a/b', 5, '', 60, 'infinity', $3, $3)",
+        file,
+        tenant,
+        maker,
+    )
+    async with database.transaction() as connection:
+        await erase_steps(connection, runs[1])
+        erasing = asyncio.create_task(erase_steps(database, runs[0]))
+        await asyncio.wait([erasing], timeout=0.2)
+        assert not erasing.done()
+    await erasing
+    (row,) = await database.fetch("SELECT job_id, status FROM files WHERE id = $1", file)
+    assert tuple(row) == (None, "deleting")
 
 
 async def test_loads_are_of_the_version_asked_for_or_the_newest_ready_one(database: Database) -> None:

@@ -26,9 +26,27 @@ async def test_keys_are_taken_in_their_order_and_once() -> None:
 
 
 async def test_those_beyond_the_limit_are_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unsettled_keys, "LIMIT", 2)
+    monkeypatch.setattr(unsettled_keys, "TENANT_LIMIT", 2)
     keys = UnsettledKeys()
     keys.note([FIRST, SECOND, THIRD])
     assert await keys.take(9) == [FIRST, SECOND]
     keys.note([THIRD])
     assert await keys.take(9) == [THIRD]
+
+
+async def test_tenants_take_turns() -> None:
+    other = ReuseKey(ids.new(), b"o")
+    keys = UnsettledKeys()
+    keys.note([FIRST, SECOND, THIRD, other])
+    assert await keys.take(2) == [FIRST, other]
+    keys.note([other])
+    assert await keys.take(9) == [SECOND, other, THIRD]
+
+
+async def test_all_tenants_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unsettled_keys, "LIMIT", 1)
+    keys = UnsettledKeys()
+    keys.note([FIRST, ReuseKey(ids.new(), b"o")])
+    assert await keys.take(9) == [FIRST]
+    keys.note([SECOND])
+    assert await keys.take(9) == [SECOND]

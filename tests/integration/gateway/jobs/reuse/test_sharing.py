@@ -168,17 +168,41 @@ async def test_a_repeated_request_is_no_second_hit(sharers: Sharers) -> None:
     await sharers.submit()
     await sharers.run()
     first, again = [await sharers.submit(request_key=RequestKey("once", bytes(32))) for _ in range(2)]
-    assert (first.row.id, first.replayed, again.row.id, again.replayed) == (first.row.id, False, first.row.id, True)
+    assert (first.replayed, again.replayed, again.row.id) == (False, True, first.row.id)
+    assert (first.row.status, again.row.status) == (Status.SUCCEEDED, Status.SUCCEEDED)
+
+
+async def test_of_repeated_requests_at_once_none_is_refused(sharers: Sharers) -> None:
+    await sharers.submit()
+    await sharers.run()
+    await sharers.database.fetch("UPDATE tenants SET max_queued = 1")
+    await sharers.submit(reuse=None)
+    sharers.restart()
+    key = RequestKey("once", bytes(32))
+    jobs = await asyncio.gather(*(sharers.submit(number % 2, request_key=key) for number in range(10)))
+    assert len({job.row.id for job in jobs}) == 1
+    assert {job.row.status for job in jobs} == {Status.SUCCEEDED}
 
 
 async def test_a_hit_takes_no_room_in_the_queue(sharers: Sharers) -> None:
     await sharers.submit()
     await sharers.run()
-    await sharers.database.fetch("UPDATE tenants SET max_queued = 0")
+    await sharers.database.fetch("UPDATE tenants SET max_queued = 1")
+    await sharers.submit(reuse=None)
     sharers.restart()
     assert (await sharers.submit()).row.status is Status.SUCCEEDED
     with pytest.raises(Problem):
         await sharers.submit(inputs={"x": [5.0]})
+
+
+async def test_a_tenant_that_may_submit_nothing_takes_no_result(sharers: Sharers) -> None:
+    await sharers.submit()
+    await sharers.run()
+    await sharers.database.fetch("UPDATE tenants SET max_queued = 0")
+    sharers.restart()
+    with pytest.raises(Problem) as caught:
+        await sharers.submit()
+    assert caught.value.code == "queue_full"
 
 
 async def test_a_job_of_a_higher_priority_lifts_its_twin(sharers: Sharers) -> None:
