@@ -33,6 +33,7 @@ class World:
         self.refusal: Exception | None = None
         self.ended = True
         self.closing = False
+        self.is_shared = False
         self.canceled: list[UUID] = []
 
     async def wait(self, _job_id: UUID, _key: Key, _seconds: float) -> None:
@@ -43,6 +44,9 @@ class World:
 
     async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob | None:
         return None if self.found is None else FoundJob(self.found, b"[]", "none", None, erased=False)
+
+    async def is_awaited(self, _job: Job) -> bool:
+        return self.is_shared
 
     async def cancel(self, _tenant_id: UUID, job_id: UUID) -> Job:
         self.canceled.append(job_id)
@@ -82,6 +86,12 @@ async def test_a_disconnect_cancels_the_job(world: World, refusal: Exception | N
     world.ended, world.refusal = False, refusal
     assert (await world.fail(stays_connected=False)).code == "client_gone"
     assert world.canceled == [ROW.id]
+
+
+async def test_a_disconnect_cancels_no_job_that_others_wait_for(world: World) -> None:
+    world.ended, world.is_shared = False, True
+    assert (await world.fail(stays_connected=False)).code == "client_gone"
+    assert world.canceled == []
 
 
 async def test_without_capacity_the_job_is_canceled(world: World) -> None:
