@@ -61,11 +61,13 @@ WITH job AS MATERIALIZED (
     LIMIT $4
   )
   UNION ALL
-  SELECT claim, 0, 'job.started', started_at, NULL, claim::integer, model, NULL, NULL
+  SELECT claim, 0, 'job.started', greatest(started_at, (SELECT created_at FROM job)), NULL, claim::integer, model, NULL,
+         NULL
   FROM ended_attempts
   WHERE job_id = (SELECT id FROM source WHERE claim IS NULL)
   UNION ALL
-  SELECT claim, 0, 'job.started', started_at, NULL, claim::integer, model, NULL, NULL
+  SELECT claim, 0, 'job.started', greatest(started_at, (SELECT created_at FROM job)), NULL, claim::integer, model, NULL,
+         NULL
   FROM jobs
   WHERE id = (SELECT id FROM source WHERE claim IS NULL) AND lease_until IS NOT NULL
   UNION ALL

@@ -50,6 +50,7 @@ async def test_a_late_joiner_has_the_responses_so_far_and_the_later_ones(sharers
     assert after != before
     rows = await store.list_history(joiner, START, 100, 2**20)
     assert [row.body for row in rows[2:]] == [b"[1]", b"[2]"]
+    assert rows[0].at == rows[1].at  # the twin started before
     assert all(row.is_shared for row in rows)
     assert await store.read_response(joiner, rows[2].position) == b"[1]"
     assert len(await store.list_history(joiner, rows[2].position, 100, 2**20)) == 1
