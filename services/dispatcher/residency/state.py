@@ -1,0 +1,136 @@
+"""What the rule of residency knows: the memory, and the models with their jobs. Pure."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from math import inf
+from typing import NamedTuple
+
+from common.job_states import Priority
+
+UNKNOWN_LOAD_SECONDS = 5.0
+"""What a load is expected to take while no load of any model is known."""
+MIN_JOB_SECONDS = 0.001
+"""What a job takes at least, so that jobs whose time is unknown count, too."""
+
+
+class Phase(StrEnum):
+    """Where a model is. It moves from `absent` over `loading`, `resident` and `draining` to `absent` again."""
+
+    ABSENT = "absent"
+    LOADING = "loading"
+    RESIDENT = "resident"
+    DRAINING = "draining"
+    """Still in memory, but no job of it starts."""
+
+
+class Model(NamedTuple):
+    """A model of the repository. Times are seconds of the database's clock."""
+
+    name: str
+    phase: Phase
+    memory: int | None = None
+    """Bytes. None: neither declared nor measured yet."""
+    load_seconds: float | None = None
+    """What a load takes. None: it was never loaded."""
+    keep: bool = False
+    """It is never unloaded, and loaded without jobs."""
+    is_known: bool = True
+    """Its inputs and outputs are known. One that is not is loaded once to learn them."""
+    loaded_at: float | None = None
+    """When its last load ended: the begin of its turn. None: unknown."""
+    next_try_at: float | None = None
+    """Until when it rests after a load that failed."""
+    waiting: int = 0
+    """Its jobs that could start if it were resident and had slots."""
+    since: float | None = None
+    """Since when the oldest of them waits. Of a model that is not known: when the repository first had it."""
+    deadline: float | None = None
+    """When the first of them expires."""
+    priority: Priority | None = None
+    """The highest of them."""
+    running: int = 0
+    compute_seconds: float | None = None
+    """What one job takes on average."""
+    slots: int = 1
+    """How many jobs run at once."""
+    last_used: float = -inf
+    arrivals: float = 0.0
+    """Jobs a second, smoothed."""
+    elsewhere: int = 0
+    """How many other Tritons hold it, or load it."""
+    is_frozen: bool = False
+    """It takes memory, and is not to be unloaded: it is in quarantine, or another's to unload."""
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.waiting and not self.running
+
+    @property
+    def idle_since(self) -> float:
+        """When it had its last job or its load, if it is idle."""
+        return self.last_used if self.loaded_at is None else max(self.last_used, self.loaded_at)
+
+    @property
+    def holds_frozen(self) -> bool:
+        return self.is_frozen and self.phase is not Phase.ABSENT
+
+    @property
+    def is_movable(self) -> bool:
+        return self.phase is Phase.RESIDENT and not self.keep and not self.is_frozen
+
+
+class State(NamedTuple):
+    """All that the rule knows of one Triton."""
+
+    now: float
+    budget: int
+    """Bytes for models."""
+    max_wait: float
+    """Seconds that a job may wait for a swap."""
+    idle: float | None
+    """Seconds after which an idle model is unloaded. None: never."""
+    models: Sequence[Model]
+
+
+class Sized(NamedTuple):
+    """A model whose memory and load time are known or assumed."""
+
+    model: Model
+    memory: int
+    load_seconds: float
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def job_seconds(self) -> float:
+        """How long one job occupies the model, while all of its slots run."""
+        return max(self.model.compute_seconds or 0.0, MIN_JOB_SECONDS) / max(self.model.slots, 1)
+
+    @property
+    def backlog(self) -> float:
+        """Seconds of work that waits. Each other Triton that holds the model halves it."""
+        return self.model.waiting * self.job_seconds * 0.5**self.model.elsewhere
+
+
+def size_up(state: State) -> list[Sized]:
+    """Return all models by their names, with assumptions for what is unknown.
+
+    A load takes as long as those of the other models on average. Memory counts as that of the largest model known
+    here, but at most as all the room that kept and frozen models leave: otherwise it could never be measured.
+    """
+    models = sorted(state.models, key=lambda model: model.name)
+    known = [model.memory for model in models if model.memory is not None]
+    loads = [model.load_seconds for model in models if model.load_seconds is not None]
+    load_seconds = sum(loads) / len(loads) if loads else UNKNOWN_LOAD_SECONDS
+    fixed = sum(model.memory or 0 for model in models if model.keep or model.holds_frozen)
+    memory = max(min(max(known, default=state.budget), state.budget - fixed), 0)
+    return [
+        Sized(
+            model,
+            memory if model.memory is None else model.memory,
+            load_seconds if model.load_seconds is None else model.load_seconds,
+        )
+        for model in models
+    ]

@@ -1,0 +1,1 @@
+"""A Triton in virtual time, for tests of the rule that decides what it holds."""
