@@ -10,7 +10,7 @@ from common.job_states import Priority
 UNKNOWN_LOAD_SECONDS = 5.0
 """What a load is expected to take while no load of any model is known."""
 MIN_JOB_SECONDS = 0.001
-"""What a job takes at least, so that jobs whose time is unknown count, too."""
+"""What a job takes at least, so that the quickest ones count, too."""
 
 
 class Phase(StrEnum):
@@ -50,7 +50,7 @@ class Model(NamedTuple):
     """The highest of them."""
     running: int = 0
     compute_seconds: float | None = None
-    """What one job takes on average."""
+    """What one job takes on average. None: none has run."""
     slots: int = 1
     """How many jobs run at once."""
     last_used: float = -inf
@@ -93,20 +93,17 @@ class State(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """A model whose memory and load time are known or assumed."""
+    """A model whose memory and times are known or assumed."""
 
     model: Model
     memory: int
     load_seconds: float
+    job_seconds: float
+    """How long one job occupies the model, while all of its slots run."""
 
     @property
     def name(self) -> str:
         return self.model.name
-
-    @property
-    def job_seconds(self) -> float:
-        """How long one job occupies the model, while all of its slots run."""
-        return max(self.model.compute_seconds or 0.0, MIN_JOB_SECONDS) / max(self.model.slots, 1)
 
     @property
     def backlog(self) -> float:
@@ -117,20 +114,29 @@ class Sized(NamedTuple):
 def size_up(state: State) -> list[Sized]:
     """Return all models by their names, with assumptions for what is unknown.
 
-    A load takes as long as those of the other models on average. Memory counts as that of the largest model known
-    here, but at most as all the room that kept and frozen models leave: otherwise it could never be measured.
+    A load and a job take as long as those of the other models on average. Memory counts as that of the largest model
+    known here, but at most as all the room that kept and frozen models leave: otherwise it could never be measured.
     """
     models = sorted(state.models, key=lambda model: model.name)
-    known = [model.memory for model in models if model.memory is not None]
-    loads = [model.load_seconds for model in models if model.load_seconds is not None]
-    load_seconds = sum(loads) / len(loads) if loads else UNKNOWN_LOAD_SECONDS
     fixed = sum(model.memory or 0 for model in models if model.keep or model.holds_frozen)
-    memory = max(min(max(known, default=state.budget), state.budget - fixed), 0)
-    return [
-        Sized(
-            model,
-            memory if model.memory is None else model.memory,
-            load_seconds if model.load_seconds is None else model.load_seconds,
+    largest = max((model.memory for model in models if model.memory is not None), default=state.budget)
+    memory = max(min(largest, state.budget - fixed), 0)
+    load_seconds = _average([model.load_seconds for model in models], UNKNOWN_LOAD_SECONDS)
+    compute_seconds = _average([model.compute_seconds for model in models], MIN_JOB_SECONDS)
+    sized = []
+    for model in models:
+        compute = compute_seconds if model.compute_seconds is None else model.compute_seconds
+        sized.append(
+            Sized(
+                model,
+                memory if model.memory is None else model.memory,
+                load_seconds if model.load_seconds is None else model.load_seconds,
+                max(compute, MIN_JOB_SECONDS) / max(model.slots, 1),
+            )
         )
-        for model in models
-    ]
+    return sized
+
+
+def _average(values: Sequence[float | None], default: float) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else default

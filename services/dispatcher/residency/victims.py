@@ -6,19 +6,19 @@ from services.dispatcher.residency.state import Sized, State
 
 SWAP_PAYS = 2.0
 """How many times the work that a swap costs must wait before it pays."""
-LOADS_A_TURN = 10.0
+LOADS_A_TURN = 15.0
 """For how many load times a model keeps its room while jobs come, unless another one is overdue."""
 
 
 def arrivals(state: State, one: Sized) -> float:
     """Return how many jobs a second are expected: no more than one in the time that the model is idle."""
-    rest = state.now - one.model.idle_since
+    rest = state.now - one.model.idle_since if one.model.is_idle else 0.0
     return min(one.model.arrivals, 1 / rest) if rest > 0 else one.model.arrivals
 
 
 def share(state: State, one: Sized) -> float:
     """Return the part of the time that the model is expected to work, from 0 to 1."""
-    return min(1.0, arrivals(state, one) * one.job_seconds) if one.model.is_idle else 1.0
+    return min(1.0, arrivals(state, one) * one.job_seconds)
 
 
 def has_served(state: State, one: Sized) -> bool:

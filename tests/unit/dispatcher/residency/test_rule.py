@@ -68,14 +68,15 @@ def test_a_popular_model_keeps_its_room_against_few_jobs() -> None:
 
 
 def test_a_busy_model_goes_if_much_more_waits_for_another_one() -> None:
-    # 2 × 4 s for the loads and 5 s for the jobs of the victim, with 0.1 s a job.
-    assert act(state(*BUSY, absent("a", waiting=130))) == []
-    assert act(state(*BUSY, absent("a", waiting=131))) == [Drain("v1", "a")]
+    # 2 × 0.5 × 4 s that it would work during the loads, and 5 s for its jobs, with 0.1 s a job.
+    busy = [model._replace(arrivals=5.0) for model in BUSY]
+    assert act(state(*busy, absent("a", waiting=90))) == []
+    assert act(state(*busy, absent("a", waiting=91))) == [Drain("v1", "a")]
 
 
-def test_a_busy_model_has_a_turn_of_ten_loads() -> None:
-    others = [resident(name, loaded=19.0, waiting=50, waited=5.0) for name in ("v2", "v3")]
-    for loaded, expected in ((19.9, []), (20.0, [Drain("v1", "a")])):
+def test_a_busy_model_has_a_turn_of_fifteen_loads() -> None:
+    others = [resident(name, loaded=29.0, waiting=50, waited=5.0) for name in ("v2", "v3")]
+    for loaded, expected in ((29.9, []), (30.0, [Drain("v1", "a")])):
         busy = resident("v1", loaded=loaded, waiting=50, waited=5.0)
         assert act(state(busy, *others, absent("a", waiting=900))) == expected
 
@@ -178,6 +179,12 @@ def test_frozen_models_take_memory_and_stay() -> None:
     frozen = [model._replace(is_frozen=True) for model in BUSY]
     assert act(state(*frozen[:2], overdue("a"))) == [Load("a")]
     assert act(state(*frozen, overdue("a"), idle=1.0)) == []
+
+
+def test_a_job_of_unknown_length_counts_as_the_others() -> None:
+    # 5 s of work of the victim, and 0.1 s a job.
+    assert act(state(*BUSY, absent("a", waiting=49)._replace(compute_seconds=None))) == []
+    assert act(state(*BUSY, absent("a", waiting=51)._replace(compute_seconds=None))) == [Drain("v1", "a")]
 
 
 def test_unknown_memory_counts_as_that_of_the_largest() -> None:
