@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from services.dispatcher.residency.line import Line, line_up
 from services.dispatcher.residency.state import Model, Phase, Sized, State, size_up
-from services.dispatcher.residency.victims import choose_victims, cost, has_served, is_turn_over, pays, turn_left
+from services.dispatcher.residency.victims import (
+    choose_victims,
+    has_served,
+    is_turn_over,
+    pays,
+    sort_victims,
+    turn_left,
+)
 
 __all__ = ["Action", "Drain", "Load", "Model", "Phase", "Place", "Plan", "State", "plan"]
 
@@ -71,11 +78,7 @@ def _choose_leaving(state: State, models: Sequence[Sized]) -> list[Sized]:
         leaving = [one for one in movable if one.model.is_idle and state.now - one.model.idle_since >= state.idle]
     held = sum(one.memory for one in models if one.model.phase in (Phase.LOADING, Phase.RESIDENT))
     over = held - sum(one.memory for one in leaving) - state.budget
-    by_value = sorted(
-        (one for one in movable if one not in leaving),
-        key=lambda one: (cost(state, one, one) / max(one.memory, 1), one.model.last_used, one.name),
-    )
-    for one in by_value:
+    for one in sort_victims(state, [one for one in movable if one not in leaving]):
         if over <= 0:
             break
         leaving.append(one)

@@ -1,6 +1,6 @@
 """Which models make room for another one. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from services.dispatcher.residency.state import Sized, State
 
@@ -47,8 +47,15 @@ def turn_left(state: State, one: Sized) -> float:
 
 
 def cost(state: State, wanted: Sized, victim: Sized) -> float:
-    """Return seconds of work that are lost or put off if `victim` is unloaded for `wanted` and loaded again later."""
-    return SWAP_PAYS * share(state, victim) * (wanted.load_seconds + victim.load_seconds) + victim.backlog
+    """Return seconds of work that are lost or put off if `victim` is unloaded for `wanted` and loaded again later.
+
+    An idle victim costs nothing if less than one job of it is expected during both loads. Otherwise a short job would
+    wait for a model that has few, but long jobs.
+    """
+    loads = wanted.load_seconds + victim.load_seconds
+    if victim.model.is_idle and arrivals(state, victim) * loads < 1.0:
+        return 0.0
+    return SWAP_PAYS * share(state, victim) * loads + victim.backlog
 
 
 def pays(state: State, wanted: Sized, victims: Sequence[Sized]) -> bool:
@@ -56,18 +63,26 @@ def pays(state: State, wanted: Sized, victims: Sequence[Sized]) -> bool:
     return wanted.backlog > sum(cost(state, wanted, victim) for victim in victims)
 
 
-def choose_victims(state: State, candidates: Sequence[Sized], wanted: Sized, lacking: int) -> list[Sized] | None:
-    """Return the candidates that free `lacking` bytes at the least cost for each byte. None: all of them are too small.
+def sort_victims(state: State, candidates: Iterable[Sized], wanted: Sized | None = None) -> list[Sized]:
+    """Return the candidates, those first that cost least for each byte if they go for `wanted`, or for none.
 
-    Of equal ones, those go first that were not used for the longest time.
+    Among equal ones, the work that they do and their load times decide, as in GreedyDual-Size-Frequency (Cherkasova,
+    1998), then how long ago they were used.
     """
+
+    def key(one: Sized) -> tuple[float, float, float, str]:
+        memory = max(one.memory, 1)
+        worth = share(state, one) * one.load_seconds
+        return cost(state, wanted or one, one) / memory, worth / memory, one.model.last_used, one.name
+
+    return sorted(candidates, key=key)
+
+
+def choose_victims(state: State, candidates: Sequence[Sized], wanted: Sized, lacking: int) -> list[Sized] | None:
+    """Return the candidates that free `lacking` bytes at the least cost. None: all of them are too small."""
     chosen: list[Sized] = []
     freed = 0
-    by_value = sorted(
-        candidates,
-        key=lambda victim: (cost(state, wanted, victim) / max(victim.memory, 1), victim.model.last_used, victim.name),
-    )
-    for victim in by_value:
+    for victim in sort_victims(state, candidates, wanted):
         if freed >= lacking:
             break
         chosen.append(victim)

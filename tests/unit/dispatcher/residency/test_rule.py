@@ -67,6 +67,14 @@ def test_a_popular_model_keeps_its_room_against_few_jobs() -> None:
     assert act(state(*popular, absent("a", waiting=41))) == [Drain("v1", "a")]
 
 
+def test_an_idle_model_goes_for_any_job_if_it_expects_none_during_the_loads() -> None:
+    # Long jobs: without this clause one short job would wait for its bound. Both loads take 4 s.
+    others = [resident(name, waiting=50, waited=5.0) for name in ("v2", "v3")]
+    for rate, expected in ((0.25, []), (0.24, [Drain("v1", "a")])):
+        idle = resident("v1", loaded=3.0, arrivals=rate)._replace(compute_seconds=60.0)
+        assert act(state(idle, *others, absent("a"))) == expected
+
+
 def test_a_busy_model_goes_if_much_more_waits_for_another_one() -> None:
     # 2 × 0.5 × 4 s that it would work during the loads, and 5 s for its jobs, with 0.1 s a job.
     busy = [model._replace(arrivals=5.0) for model in BUSY]
