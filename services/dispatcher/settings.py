@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from common.byte_sizes import EXPECTED, parse_bytes
 from common.errors import SettingsError
 from common.settings import INLINE_SIZE, EgressProxy, InlineSize, Seconds, Settings, StoreUrl, TraceUrl
 from common.tensors import MAX_INPUT_BYTES
@@ -69,6 +70,19 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """Seconds between reads of Triton's models."""
     model_grace: Annotated[float, Meta(gt=0)] = 86_400.0
     """Seconds without any Triton that has a model. Then it leaves the catalogue, and its queued jobs fail."""
+    model_memory: str = ""
+    """Memory of Triton for models, such as `40 GiB` or a number of bytes. The queue then decides which models Triton
+    holds: it loads those that jobs wait for, and unloads others to make room. Triton needs
+    `--model-control-mode=explicit`. Empty: every model stays loaded. All dispatchers of a Triton have the same value."""
+    model_max_wait: Seconds = 60.0
+    """Seconds that a job waits for its model at most while jobs of other models start, if `CHARONIA_MODEL_MEMORY` is
+    set. The time of the load comes to it."""
+    model_idle: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds without a job after which a model is unloaded, if `CHARONIA_MODEL_MEMORY` is set. 0: it stays loaded until
+    its room is needed."""
+    triton_metrics_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
+    """Triton's metrics, such as `http://triton:8002/metrics`. They say how much memory a model takes that does not
+    declare `charonia.memory`. Without them, such a model counts as the largest one."""
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
     max_inputs_bytes: Annotated[int, Meta(ge=1024)] = MAX_INPUTS
@@ -108,7 +122,14 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """The name of this process in the rows of its jobs, which tenants see. Each process has its own; by default it is
     random, and the log has it with host and process id."""
 
+    @property
+    def budget(self) -> int | None:
+        """The bytes of Triton's memory for models. None: the queue does not decide what Triton holds."""
+        return parse_bytes(self.model_memory) if self.model_memory else None
+
     def __post_init__(self) -> None:
+        if self.model_memory and self.budget is None:
+            raise SettingsError(f"CHARONIA_MODEL_MEMORY is wrong: expected {EXPECTED}")
         least = 2 * self.max_tensor
         if self.max_fetched_bytes < least:
             raise SettingsError(

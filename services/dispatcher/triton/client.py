@@ -10,7 +10,6 @@ import grpc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from common.reuse.choice import SETTING, read_seconds
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from common.tensors import Datatype
@@ -26,9 +25,10 @@ from services.dispatcher.triton.errors import (
     unavailable,
 )
 from services.dispatcher.triton.messages import StreamMessage, read_message
-from services.dispatcher.triton.model_version import ModelVersion, find_wrong_references, read_version
+from services.dispatcher.triton.model_version import ModelVersion, read_version
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.request_bytes import write_request
+from services.dispatcher.triton.setting_warnings import warn_of_settings
 from services.dispatcher.triton.statistics import Model, Totals, read_totals
 from services.dispatcher.triton.unloaded import STALLED, Unloaded, find_unloaded
 
@@ -216,10 +216,7 @@ class TritonClient:
         steps = [step.model_name for step in config.ensemble_scheduling.step]
         self.quarantine.describe(name, python=config.backend == "python", steps=steps)
         described = read_version(name, version, metadata, config)
-        if wrong := find_wrong_references(described, config):
-            log.warning("model.reference_ignored", model=name, version=version, inputs=wrong)
-        if read_seconds(described.settings.get(SETTING, "0")) is None:
-            log.warning("model.reuse_refused", model=name, version=version, setting=described.settings[SETTING][:100])
+        warn_of_settings(described, config)
         return described
 
     async def infer(self, request: Any, metadata: Sequence[tuple[str, str]]) -> AsyncGenerator[Response, None]:

@@ -33,3 +33,10 @@ def test_the_space_for_fetched_inputs_fits_two_of_the_largest() -> None:
     ):
         load(DispatcherSettings, REQUIRED | {"CHARONIA_MAX_FETCHED_BYTES": "4095", "CHARONIA_MAX_TENSOR": "2048"})
     assert load(DispatcherSettings, REQUIRED).max_fetched_bytes >= 2 * 512 * 1024 * 1024
+
+
+def test_the_memory_for_models_is_off_or_a_size() -> None:
+    assert load(DispatcherSettings, REQUIRED).budget is None
+    assert load(DispatcherSettings, REQUIRED | {"CHARONIA_MODEL_MEMORY": "40 GiB"}).budget == 40 * 2**30
+    with pytest.raises(SettingsError, match="CHARONIA_MODEL_MEMORY is wrong: expected a number of bytes"):
+        load(DispatcherSettings, REQUIRED | {"CHARONIA_MODEL_MEMORY": "plenty"})
