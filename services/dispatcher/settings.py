@@ -73,13 +73,13 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     model_memory: str = ""
     """Memory of Triton for models, such as `40 GiB` or a number of bytes. The queue then decides which models Triton
     holds: it loads those that jobs wait for, and unloads others to make room. Triton needs
-    `--model-control-mode=explicit`. Empty: every model stays loaded. All dispatchers of a Triton have the same value."""
+    `--model-control-mode=explicit`. Empty: all models stay loaded. Set the same for all dispatchers of a Triton."""
     model_max_wait: Seconds = 60.0
     """Seconds that a job waits for its model at most while jobs of other models start, if `CHARONIA_MODEL_MEMORY` is
     set. The time of the load comes to it."""
     model_idle: Annotated[float, Meta(ge=0)] = 0.0
-    """Seconds without a job after which a model is unloaded, if `CHARONIA_MODEL_MEMORY` is set. 0: it stays loaded until
-    its room is needed."""
+    """Seconds without a job after which a model is unloaded, if `CHARONIA_MODEL_MEMORY` is set. 0: it stays loaded
+    until its room is needed."""
     triton_metrics_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
     """Triton's metrics, such as `http://triton:8002/metrics`. They say how much memory a model takes that does not
     declare `charonia.memory`. Without them, such a model counts as the largest one."""

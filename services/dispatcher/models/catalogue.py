@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
@@ -27,6 +29,8 @@ WHY_TWO_SLOTS = (
     "count in instance_group, or enable batching"
 )
 
+Rows: TypeAlias = tuple[list[tuple[ModelVersion, bool]], Unloaded, Limits, dict[Model, Load], set[Model]]
+
 log = Log("catalogue")
 
 
@@ -44,11 +48,12 @@ class Catalogue:
         slots: int,
         grace: float,
         patterns: Sequence[str] = ("*",),
+        loads_models: bool = False,
     ) -> None:
         """Times are in seconds. A version that no server has had for `grace` leaves the catalogue.
 
         `on_new_model` starts to consume a model's queues. `slots` of 0 means what Triton can use. Models that match no
-        pattern are ignored.
+        pattern are ignored. `loads_models`: the dispatchers load what jobs wait for, so an unloaded model is not away.
         """
         self.models: dict[str, ServedModel] = {}
         self.is_up = False
@@ -61,12 +66,14 @@ class Catalogue:
         self._slots = slots
         self._grace = grace
         self._patterns = patterns
+        self._loads_models = loads_models
         self._triton_outage = Outage()
         self._database_outage = Outage()
         self._times = RecentTimes()
         self._saved_at = -SAVE_SECONDS
-        self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded, Limits, dict[Model, Load]] = ([], {}, {}, {})
+        self._saved: Rows = ([], {}, {}, {}, set())
         self._unloaded: Unloaded = {}
+        self._strangers: set[str] = set()  # of the repository, which nobody had described
 
     async def check(self) -> bool:
         """Return whether Triton answers, for /readyz."""
@@ -104,6 +111,7 @@ class Catalogue:
             model.update_ready({version for name, version in ready if name == model.name}, hold=True)
         try:
             if self.is_up:
+                await self._adopt()
                 await self._share_loads()
             await self._save()
         except Unavailable as error:
@@ -114,7 +122,9 @@ class Catalogue:
             for model in self.models.values():
                 model.resume()
         self._database_outage.end()
-        all_available = all(model.available.is_set() for model in self.models.values())
+        all_available = all(
+            model.available.is_set() or (self._loads_models and not model.ready) for model in self.models.values()
+        )
         return self.is_up and all_available
 
     async def _read_triton(self) -> set[Model]:
@@ -162,28 +172,63 @@ class Catalogue:
             described = await self._triton.describe(name, version)
             if described is None:
                 continue
-            model = known or ServedModel(name, self.refresh_requested)
-            model.add_version(described, self._slots)
             if known is None:
-                self.models[name] = model
-                if not self._slots and not model.runs_in_parallel:
-                    log.info("model.two_slots", model=name, reason=WHY_TWO_SLOTS)
-                await self._on_new_model(model)
+                await self._add_model([described])
+            else:
+                known.add_version(described, self._slots)
+
+    async def _add_model(self, versions: Sequence[ModelVersion]) -> ServedModel:
+        """Add a new model, and start to consume its queues."""
+        model = ServedModel(versions[0].name, self.refresh_requested)
+        for version in versions:
+            model.add_version(version, self._slots)
+        self.models[model.name] = model
+        if not self._slots and not model.runs_in_parallel:
+            log.info("model.two_slots", model=model.name, reason=WHY_TWO_SLOTS)
+        await self._on_new_model(model)
+        return model
+
+    async def _adopt(self) -> None:
+        """Add models that Triton may load, as they were described before. Raises Unavailable.
+
+        One that nobody has described stays unknown until it is loaded.
+        """
+        if not self._loads_models:
+            return
+        new = {name for name in self._triton.repository if self._matches(name)} - self.models.keys() - self._strangers
+        if not new:
+            return
+        known = defaultdict(list)
+        for version in await self._store.find_known(new):
+            known[version.name].append(version)
+        self._strangers |= new - known.keys()
+        for versions in known.values():
+            (await self._add_model(versions)).forget_description()
+
+    def _list_loadable(self) -> set[Model]:
+        """Return the known versions that Triton has loaded, or has in its repository while the model is not loaded."""
+        found = set[Model]()
+        for name, model in self.models.items() if self._loads_models else ():
+            there = self._triton.repository.get(name)
+            if there is not None:
+                loadable = model.ready or there or model.versions.keys()
+                found |= {(name, version) for version in model.versions if version in loadable}
+        return found
 
     async def _save(self) -> None:
         rows = [
-            (described, version in model.ready)
+            (described, version in model.ready and not model.is_draining)
             for model in self.models.values()
             for version, described in model.versions.items()
         ]
         limits = {model.name: reason for model in self.models.values() if (reason := model.limited_by)}
         loads = {(model.name, version): load for model in self.models.values() for version, load in model.loads.items()}
-        now = (rows, self._unloaded, limits, loads)
+        now = (rows, self._unloaded, limits, loads, loadable := self._list_loadable())
         fresh = time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace)
         if fresh and self._saved == now:
             return
         self._times.update(self._loads.totals)
-        await self._store.save_models(rows, self._times.means, limits, loads)
+        await self._store.save_models(rows, self._times.means, limits, loads, loadable)
         await self._store.save_unloaded(self._unloaded)
         if self.is_up:
             for name, version in await self._store.retire_models(self._grace):

@@ -1,19 +1,21 @@
 -- name: save_models
--- Saves the models of one dispatcher ($16) with its session ($17), and that it lives. It does not add a version that is
--- not ready, because it may have been retired.
+-- Saves the models of one dispatcher ($17) with its session ($18), and that it lives. It does not add a version that is
+-- neither ready nor in Triton's repository ($16), because it may have been retired.
 WITH seen AS (
-  INSERT INTO dispatchers (worker) VALUES ($16) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+  INSERT INTO dispatchers (worker) VALUES ($17) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
 )
 INSERT INTO served_models AS served
   (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms, limited_by,
-   settings, load_id, loaded_at, worker, session)
-SELECT t.*, $16, $17
+   settings, load_id, loaded_at, in_repository, worker, session)
+SELECT t.*, $17, $18
 FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::integer[],
             $8::jsonb[], $9::jsonb[], $10::double precision[], $11::double precision[],
-            $12::text[], $13::jsonb[], $14::uuid[], $15::timestamptz[])
+            $12::text[], $13::jsonb[], $14::uuid[], $15::timestamptz[],
+            $16::boolean[])
   AS t(name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms,
-       limited_by, settings, load_id, loaded_at)
-WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $16)
+       limited_by, settings, load_id, loaded_at, in_repository)
+WHERE t.ready OR t.in_repository
+   OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $17)
 ORDER BY t.name, t.version
 ON CONFLICT (name, version, worker) DO UPDATE
 SET session = excluded.session,
@@ -37,6 +39,7 @@ SET session = excluded.session,
     missing_since = CASE WHEN NOT excluded.ready THEN served.missing_since END,
     load_id = excluded.load_id,
     loaded_at = excluded.loaded_at,
+    in_repository = excluded.in_repository,
     updated_at = now();
 
 -- name: save_unloaded
@@ -62,19 +65,28 @@ WHERE updated_at <= now() - interval '30 seconds'
 DELETE FROM dispatchers d
 WHERE seen_at < now() - interval '1 day' AND NOT EXISTS (SELECT FROM served_models s WHERE s.worker = d.worker);
 
+-- name: find_known
+-- Returns the newest declaration of each version of these models ($1), whichever dispatcher saved it.
+SELECT DISTINCT ON (name, version)
+  name, version, decoupled, max_batch_size, instances, inputs, outputs, settings
+FROM served_models
+WHERE name = ANY($1::text[])
+ORDER BY name, version, described_at DESC, worker;
+
 -- name: retire_models
 -- Removes versions that have been missing for $1 seconds, and notes which versions are missing from now on. Returns
--- the removed ones. Only a dispatcher whose Triton answers runs this, so that an outage of all servers retires
--- nothing.
+-- the removed ones. A version that Triton may load is not missing. Only a dispatcher whose Triton answers runs this, so
+-- that an outage of all servers retires nothing.
 WITH missing AS (
   UPDATE served_models served
-  SET missing_since = CASE WHEN NOT m.ready THEN now() END
+  SET missing_since = CASE WHEN NOT (m.ready OR m.in_repository) THEN now() END
   FROM models m
-  WHERE m.name = served.name AND m.version = served.version AND m.ready = (served.missing_since IS NOT NULL)
+  WHERE m.name = served.name AND m.version = served.version
+    AND (m.ready OR m.in_repository) = (served.missing_since IS NOT NULL)
 ), retired AS (
   DELETE FROM served_models served
   USING models m
-  WHERE m.name = served.name AND m.version = served.version AND NOT m.ready
+  WHERE m.name = served.name AND m.version = served.version AND NOT m.ready AND NOT m.in_repository
     AND served.missing_since < now() - make_interval(secs => $1::double precision)
   RETURNING served.name, served.version
 )

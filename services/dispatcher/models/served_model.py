@@ -42,6 +42,7 @@ class ServedModel:
         self.loads: dict[str, Load] = {}  # by version, as far as they are known; of one that is not ready, the last one
         self.lacks_room = False  # for the inputs of the next job, as of the last claim
         self._held = False  # it is ready, and waits for `resume`
+        self._draining = False  # it is about to be unloaded
         self._was_ready = False
         self._described_at: dict[str, float] = {}
 
@@ -108,12 +109,27 @@ class ServedModel:
             self.available.clear()
 
     def resume(self) -> None:
-        """Start inferences again, unless the model became unavailable since."""
-        if self._held:
+        """Start inferences again, unless the model became unavailable since, or drains."""
+        if self._held and not self._draining:
             if not self._was_ready:
                 log.info("model.ready", model=self.name, slots=self.concurrency.size)
             self._held, self._was_ready = False, True
             self.available.set()
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it starts no inference because it is about to be unloaded."""
+        return self._draining
+
+    def drain(self) -> None:
+        """Start no inference until `end_drain`: the model is about to be unloaded."""
+        self.hold()
+        self._draining, self._was_ready = True, False
+
+    def end_drain(self) -> None:
+        """Start inferences once the model is ready, or at once if it still is."""
+        self._draining = False
+        self.resume()
 
     def add_version(self, version: ModelVersion, slots: int) -> None:
         """Store what a version declares. `slots` of 0 sizes the limit by what Triton can use."""

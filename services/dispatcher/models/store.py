@@ -1,12 +1,15 @@
 """Saves the model catalogue."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
+from common.tensors import Signature
 from services.dispatcher.models.concurrency import count_slots
 from services.dispatcher.models.loads import Load
 from services.dispatcher.triton.model_version import ModelVersion
@@ -42,10 +45,11 @@ class ModelStore:
         times: Mapping[Model, Times] = UNKNOWN,
         limits: Limits = UNLIMITED,
         loads: Mapping[Model, Load] = NO_LOADS,
+        in_repository: Collection[Model] = (),
     ) -> None:
         """Save each version with whether it is ready, and its load if that is known.
 
-        `times` are what Triton reports of recent requests.
+        `times` are what Triton reports of recent requests. Triton may load those that are `in_repository`.
         """
         rows = [
             (
@@ -62,10 +66,19 @@ class ModelStore:
                 limits.get(model.name),
                 msgspec.json.encode(model.settings).decode(),
                 *loads.get((model.name, model.version), (None, None)),
+                (model.name, model.version) in in_repository,
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 15), self._worker, self._read_session())
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 16), self._worker, self._read_session())
+
+    async def find_known(self, names: Collection[str]) -> list[ModelVersion]:
+        """Return what the versions of these models declared when they were last described, by any dispatcher."""
+        found = []
+        for row in await self._database.fetch(QUERIES["find_known"], list(names)):
+            with contextlib.suppress(msgspec.ValidationError):  # of a later release: known once it is loaded
+                found.append(read_declared(dict(row)))
+        return found
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         """Replace this dispatcher's reasons why models do not run."""
@@ -82,3 +95,17 @@ class ModelStore:
         await self._database.fetch(QUERIES["forget_loads"])
         found = await self._database.fetch(QUERIES["retire_models"], grace)
         return [(record["name"], record["version"]) for record in found]
+
+
+def read_declared(row: Mapping[str, Any]) -> ModelVersion:
+    """Return what a row declares. Raise msgspec.ValidationError for a datatype of a later release."""
+    return ModelVersion(
+        name=row["name"],
+        version=row["version"],
+        decoupled=row["decoupled"],
+        max_batch_size=row["max_batch_size"],
+        instances=row["instances"],
+        inputs=msgspec.json.decode(row["inputs"], type=list[Signature]),
+        outputs=msgspec.json.decode(row["outputs"], type=list[Signature]),
+        settings=msgspec.json.decode(row["settings"], type=dict[str, str]),
+    )

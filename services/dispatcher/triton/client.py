@@ -30,7 +30,7 @@ from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.request_bytes import write_request
 from services.dispatcher.triton.setting_warnings import warn_of_settings
 from services.dispatcher.triton.statistics import Model, Totals, read_totals
-from services.dispatcher.triton.unloaded import STALLED, Unloaded, find_unloaded
+from services.dispatcher.triton.unloaded import STALLED, Repository, Unloaded, find_unloaded, list_repository
 
 CALL_SECONDS = 3.0
 MAX_REQUEST = 2**31 - 1  # bytes; Triton takes no larger ones
@@ -59,6 +59,7 @@ class TritonClient:
         self.max_message = max_message
         self.quarantine = Quarantine()
         self.unloaded: Unloaded = {}  # why models do not run, as of the last index
+        self.repository: Repository = {}  # all models, as of the last index
         self._headers = access.headers
         self._control_headers = access.control_headers
         self._index_outage = Outage()
@@ -138,7 +139,7 @@ class TritonClient:
             served = await self._call("ModelStatistics", pb.ModelStatisticsRequest())
             return {(model.name, model.version) for model in served.model_stats}
         self._index_outage.end()
-        self.unloaded = find_unloaded(index.models)
+        self.unloaded, self.repository = find_unloaded(index.models), list_repository(index.models)
         return {(model.name, model.version) for model in index.models if model.state == "READY"}
 
     async def _check_reloaded(self, model: str) -> None:

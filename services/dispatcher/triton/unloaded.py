@@ -1,6 +1,7 @@
 """Which models Triton has in its repository and does not serve, and why. Pure."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ FOLDERS = re.compile(r"(?<![\w./:])/(?:[^\s/'\"]+/)+")
 STALLED = "its process crashed or stalled: it waits until Triton has loaded it again"
 WITHOUT_ERROR = (LOADING, NOT_LOADED, STALLED)
 
+Repository: TypeAlias = dict[str, set[str]]  # the versions of each model, as far as Triton knows them
 Unloaded: TypeAlias = dict[tuple[str, str], str]  # the reason by name and version; the version may be empty
 
 
@@ -34,6 +36,15 @@ def find_unloaded(index: Iterable[Any]) -> Unloaded:
     reasons = {key: reason for key, (state, text) in found.items() if (reason := explain_state(state, text))}
     urgent = sorted(reasons, key=lambda key: (reasons[key] in WITHOUT_ERROR, key))
     return {key: reasons[key] for key in urgent[:MAX_UNLOADED]}
+
+
+def list_repository(index: Iterable[Any]) -> Repository:
+    """Return all models of a repository's index, loaded or not. Triton does not know the versions of some."""
+    found: Repository = defaultdict(set)
+    for model in index:
+        if model.state or not model.name.startswith("."):
+            found[model.name].update({model.version} - {""})
+    return dict(found)
 
 
 def explain_state(state: str, reason: str) -> str | None:

@@ -55,6 +55,33 @@ async def test_a_version_that_no_dispatcher_saves_is_retired(database: Database,
     assert await retire(database, stores) == [("echo", "2")]
 
 
+async def test_a_version_that_a_live_triton_may_load_is_not_retired(database: Database, stores: Stores) -> None:
+    await stores.sessions.note_liveness("w")
+    await stores.models.save_models([(OLD, False), (NEW, False)], in_repository=[("echo", "1")])
+    assert await retire(database, stores) == [("echo", "2")]
+    assert await retire(database, stores) == []
+    await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '1 hour'")  # nobody knows what it has now
+    assert await retire(database, stores) == [("echo", "1")]
+
+
+async def test_a_version_in_the_repository_is_known_by_what_any_dispatcher_saw(
+    database: Database, stores: Stores
+) -> None:
+    declared = ModelVersion(
+        "big", "3", True, 4, 2, [Signature("x", Datatype.FP32, [-1])], [], {"charonia.keep": "true"}
+    )
+    later = ModelStore(database, "later")
+    assert await later.find_known(["big", "echo"]) == [OLD, NEW]
+    await stores.models.save_models([(declared, True)])
+    assert await later.find_known(["big"]) == [declared]
+    await later.save_models([(declared, False)])
+    assert len(await database.fetch("SELECT FROM served_models WHERE worker = 'later'")) == 0
+    await later.save_models([(declared, False)], in_repository=[("big", "3")])
+    assert len(await database.fetch("SELECT FROM served_models WHERE worker = 'later'")) == 1
+    await database.fetch("""UPDATE served_models SET inputs = '[{"name": "x", "datatype": "FP8", "shape": [1]}]'""")
+    assert await later.find_known(["big"]) == []  # a later release wrote it
+
+
 async def test_a_dispatcher_does_not_restore_a_version_that_it_has_not_ready(
     database: Database, stores: Stores
 ) -> None:

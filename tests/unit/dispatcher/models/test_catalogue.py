@@ -1,7 +1,7 @@
 """The catalogue follows Triton's models and saves them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import pytest
 
@@ -15,7 +15,7 @@ from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.statistics import Model, Times, Totals
-from services.dispatcher.triton.unloaded import LOADING, Unloaded
+from services.dispatcher.triton.unloaded import LOADING, Repository, Unloaded
 from tests.unit.dispatcher.models.fake_loads import FakeLoads
 
 
@@ -33,6 +33,8 @@ class FakeTriton(TritonClient):
         self.statistics: dict[Model, Totals] = {}
         self.quarantine = Quarantine()
         self.unloaded: Unloaded = {}
+        self.repository: Repository = {}
+        self.ready = True
 
     async def read_statistics(self) -> dict[Model, Totals]:
         return self.statistics
@@ -40,7 +42,7 @@ class FakeTriton(TritonClient):
     async def list_ready(self) -> set[tuple[str, str]]:
         if self.unavailable:
             raise TritonUnavailable("it is away", away=True)
-        found = {(self.served.name, self.served.version)}
+        found = {(self.served.name, self.served.version)} if self.ready else set()
         return {each for each in found if not self.quarantine.holds(each[0])}
 
     async def describe(self, _name: str, _version: str) -> ModelVersion:
@@ -56,6 +58,9 @@ class FakeStore(ModelStore):
         self.times: Mapping[Model, Times] = {}
         self.limits: Limits = {}
         self.loads: Mapping[Model, Load] = {}
+        self.known: list[ModelVersion] = []
+        self.in_repository: set[Model] = set()
+        self.searches: list[set[str]] = []
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         self.retired.append(grace)
@@ -67,8 +72,14 @@ class FakeStore(ModelStore):
         times: Mapping[Model, Times] = UNKNOWN,
         limits: Limits = UNLIMITED,
         loads: Mapping[Model, Load] = NO_LOADS,
+        in_repository: Collection[Model] = (),
     ) -> None:
         self.saved, self.times, self.limits, self.loads = [*versions], times, limits, loads
+        self.in_repository = {*in_repository}
+
+    async def find_known(self, names: Collection[str]) -> list[ModelVersion]:
+        self.searches.append({*names})
+        return [each for each in self.known if each.name in names]
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         self.unloaded = unloaded
@@ -86,9 +97,19 @@ def build(
     slots: int = 0,
     patterns: Sequence[str] = ("*",),
     saved_loads: FakeLoads | None = None,
+    loads_models: bool = False,
 ) -> Catalogue:
-    loads = SharedLoads(triton, saved_loads or FakeLoads())
-    return Catalogue(triton, store, loads, on_new_model, interval=1.0, slots=slots, grace=60.0, patterns=patterns)
+    return Catalogue(
+        triton,
+        store,
+        SharedLoads(triton, saved_loads or FakeLoads()),
+        on_new_model,
+        interval=1.0,
+        slots=slots,
+        grace=60.0,
+        patterns=patterns,
+        loads_models=loads_models,
+    )
 
 
 async def test_a_model_that_was_reloaded_in_place_is_described_again_on_request() -> None:
@@ -298,3 +319,65 @@ async def test_models_run_while_the_database_is_away(counting: FakeTriton) -> No
     assert not await catalogue.refresh()
     echo = catalogue.models["echo"]
     assert (echo.available.is_set(), echo.loads) == (True, {})
+
+
+async def test_an_unloaded_model_is_known_by_what_it_declared_before() -> None:
+    triton, store, consumed = FakeTriton(model("1")), FakeStore(), list[str]()
+    triton.ready, triton.repository, store.known = False, {"echo": set(), "other": set()}, [triton.served]
+
+    async def consume(new: ServedModel) -> None:
+        consumed.append(new.name)
+
+    catalogue = build(triton, store, consume, loads_models=True)
+    for _ in range(2):
+        assert await catalogue.refresh()  # it is not away, so there is no hurry
+    assert (consumed, store.searches) == (["echo"], [{"echo", "other"}])
+    assert (store.saved, store.in_repository) == ([(triton.served, False)], {("echo", "1")})
+    assert not catalogue.models["echo"].available.is_set()
+
+    triton.ready, triton.served = True, model("1", max_batch_size=8)  # it changed meanwhile
+    await catalogue.refresh()
+    assert (store.saved, store.in_repository) == ([(triton.served, True)], {("echo", "1")})
+    assert catalogue.models["echo"].available.is_set()
+
+
+async def test_a_version_that_the_repository_no_longer_has_is_missing() -> None:
+    triton, store = FakeTriton(model("1")), FakeStore()
+    triton.ready, triton.repository, store.known = False, {"echo": {"2"}}, [model("1"), model("2")]
+    catalogue = build(triton, store, loads_models=True)
+    await catalogue.refresh()
+    assert store.in_repository == {("echo", "2")}
+    triton.repository = {}
+    await catalogue.refresh()
+    assert store.in_repository == set()
+
+
+async def test_unloaded_models_are_away_for_a_dispatcher_that_loads_none() -> None:
+    triton, store = FakeTriton(model("1")), FakeStore()
+    triton.repository = {"echo": {"1"}}
+    catalogue = build(triton, store)
+    assert await catalogue.refresh()
+    triton.ready = False
+    assert not await catalogue.refresh()
+    assert (store.saved, store.in_repository, store.searches) == ([(triton.served, False)], set(), [])
+
+
+async def test_a_model_that_drains_starts_nothing_and_counts_as_not_ready() -> None:
+    triton, store = FakeTriton(model("1")), FakeStore()
+    triton.repository = {"echo": {"1"}}
+    catalogue = build(triton, store, loads_models=True)
+    await catalogue.refresh()
+    served = catalogue.models["echo"]
+    served.drain()
+    await catalogue.refresh()
+    assert (served.available.is_set(), store.saved) == (False, [(triton.served, False)])
+    served.end_drain()
+    assert served.available.is_set()
+    served.drain()
+    triton.ready = False
+    await catalogue.refresh()
+    served.end_drain()
+    assert not served.available.is_set()
+    triton.ready = True
+    await catalogue.refresh()
+    assert served.available.is_set()
