@@ -74,18 +74,19 @@ class LeaseStore:
         """`role` has a row in `leader_leases`."""
         self.role = role
         self._database = database
-        self._holder = secrets.token_hex(8)
+        self.holder = secrets.token_hex(8)
+        """This process, as the lease names it."""
 
     async def acquire(self, *, is_fit: bool = True) -> Answer:
         """Take or renew the lease, by the database's clock. A process that is fit takes it from one that is not."""
-        values = self.role, self._holder, LEASE_SECONDS, is_fit
+        values = self.role, self.holder, LEASE_SECONDS, is_fit
         found = await self._database.fetch_one(QUERIES["acquire_lease"], *values)
         assert found is not None, "the schema has a row for each role"
         return Answer(found["held"], found["seconds"])
 
     async def release(self) -> None:
         """Let another process take the lease at once."""
-        await self._database.fetch(QUERIES["release_lease"], self.role, self._holder)
+        await self._database.fetch(QUERIES["release_lease"], self.role, self.holder)
 
 
 class Leadership:

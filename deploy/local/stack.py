@@ -25,6 +25,8 @@ from deploy.local.services import (
 )
 from deploy.local.settings import LANGUAGE_MODELS, Settings
 
+MODEL_MEMORY = "CHARONIA_MODEL_MEMORY"  # with it, the dispatchers load the models
+
 
 class Stack:
     """All processes of a stack. `python -m deploy.local prepare` installs what it needs.
@@ -61,6 +63,7 @@ class Stack:
             models_python=settings.models_python,
             otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
             model_control=settings.model_control,
+            loads_models=MODEL_MEMORY not in settings.environment,
             repository_key=settings.environment.get(REPOSITORY_KEY) or repository_key(directory),
             on_line=on_line,
         )
@@ -70,11 +73,16 @@ class Stack:
             self.triton.grpc_address,
             f"http://{HOST}:{settings.gateway_port}",
             directory,
-            settings.environment,
+            self._measure_models() | dict(settings.environment),
         )
         self.gateways = self._services("gateway", settings.gateways, settings.gateway_port)
         self.dispatchers = self._services("dispatcher", settings.dispatchers, settings.dispatcher_port)
         self.notifiers = self._services("notifier", settings.notifiers, settings.notifier_port)
+
+    def _measure_models(self) -> dict[str, str]:
+        """Return the setting by which dispatchers that load models learn what these take."""
+        is_needed = MODEL_MEMORY in self.settings.environment
+        return {"CHARONIA_TRITON_METRICS_URL": self.triton.metrics_url} if is_needed else {}
 
     @property
     def servers(self) -> list[Server]:

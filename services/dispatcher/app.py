@@ -58,6 +58,7 @@ from services.dispatcher.pod_deletion_cost import Pod, PodDeletionCost
 from services.dispatcher.quarantines.reloader import Reloader
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine, name_server
 from services.dispatcher.quarantines.store import QuarantineStore
+from services.dispatcher.residency import residency
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -202,6 +203,7 @@ class Dispatcher:
             slots=settings.slots,
             grace=settings.model_grace,
             patterns=settings.models,
+            loads_models=settings.budget is not None,
         )
 
     def _make_quarantine(self) -> SharedQuarantine:
@@ -235,6 +237,7 @@ class Dispatcher:
             "reuse": self._reuse.run(),
             "loop lag": measure_loop_lag(),
             "health": health.serve(self._settings.host, self._settings.port, checks, nodes).serve(),
+            **residency.make_loops(self._settings, self._database, self._triton, self._catalogue, self._server),
             **({} if self._deletion_cost is None else {"deletion cost": self._deletion_cost.run()}),
         }
 

@@ -7,6 +7,32 @@
 -- of it. Their dispatchers keep no model back that is about to be unloaded. Triton lets what runs end then, and jobs that it
 -- refuses start again.
 
+-- What the elected dispatcher of a Triton knows of each model, and what it does with it. It writes the rows, and everyone
+-- else reads them.
+CREATE TABLE IF NOT EXISTS residencies (
+  server text NOT NULL, -- the address of the Triton, as for quarantines
+  name text NOT NULL,
+  phase text NOT NULL CHECK (phase IN ('absent', 'loading', 'resident', 'draining')), -- draining: it starts no more jobs
+  changed_at timestamptz NOT NULL DEFAULT now(), -- when the phase began
+  memory bigint CHECK (memory > 0), -- bytes that the model counts for; NULL: not known
+  measured bigint CHECK (measured > 0), -- by how many bytes Triton grew at a load; NULL: nobody measured it
+  assumed bigint CHECK (assumed > 0), -- after a load that lacked memory: more than is declared or measured
+  keep boolean NOT NULL DEFAULT false, -- it is never unloaded to make room
+  load_seconds double precision CHECK (load_seconds >= 0), -- mean of its loads; half the weight is on the last one
+  loaded_at timestamptz, -- when the model became resident; NULL: it is not
+  used_at timestamptz, -- when a job last waited or ran
+  arrivals double precision NOT NULL DEFAULT 0 CHECK (arrivals >= 0), -- jobs a second, smoothed over ten minutes
+  failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0), -- loads in a row that failed
+  next_try_at timestamptz, -- no load begins before; NULL: the last load worked
+  reason text, -- why the model is not loaded, as clients may see it
+  for_model text, -- of a model that drains: the one that gets its room
+  place integer CHECK (place >= 1), -- in the order of loads; NULL: nobody waits for the model
+  expected_at timestamptz, -- when it can probably run
+  why text, -- why it has this place
+  updated_at timestamptz NOT NULL DEFAULT now(), -- rows of a Triton that no dispatcher has had for a day are removed
+  PRIMARY KEY (server, name)
+) WITH (fillfactor = 50);
+
 -- NULL: the dispatcher leaves Triton's models as they are, or is one of the release before.
 ALTER TABLE dispatchers
   ADD COLUMN IF NOT EXISTS server text, -- the address of its Triton
@@ -44,3 +70,7 @@ FROM (
 ) served
 WINDOW alike AS (PARTITION BY name, version, is_ready)
 ORDER BY name, version, is_ready DESC, described_at DESC, worker;
+
+GRANT SELECT ON dispatchers_now TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON residencies TO charonia_dispatcher;
+GRANT INSERT (role), DELETE ON leader_leases TO charonia_dispatcher; -- each Triton has a role

@@ -59,7 +59,8 @@ class Triton(Server):
     """Listens on loopback, or on `address`. triton_venv.make() makes `venv`.
 
     It serves the models of `model_repository` and `more_models`, with the interpreter `models_python` in place of that
-    of `venv`. In the mode `explicit`, wait_ready() loads them. Who has the `repository_key` can load models.
+    of `venv`. In the mode `explicit`, wait_ready() loads them if `loads_models`. Who has the `repository_key` can load
+    models.
     With `otlp_endpoint` (http://host:port) it sends spans of each request that has a traceparent.
     `flags` win over those of this module.
     """
@@ -81,6 +82,7 @@ class Triton(Server):
         models_python: Path | None = None,
         otlp_endpoint: str | None = None,
         model_control: Literal["none", "explicit", "poll"] = "none",
+        loads_models: bool = True,
         repository_key: str | None = None,
         on_line: Listener | None = None,
         name: str = "triton",
@@ -115,7 +117,7 @@ class Triton(Server):
         for protocol in ("http-restricted-api", "grpc-restricted-protocol"):
             own[protocol] = f"{RESTRICTED}:{KEY_HEADER}={self.repository_key}"
         self.models = ModelControl(http_port, self.repository_key)
-        self._loads_models = model_control == "explicit"
+        self._loads_models = model_control == "explicit" and loads_models
         repositories = [f"--model-repository={each}" for each in self._repositories]
         server = str(self._package / "bin" / "tritonserver")
         # Without the first option, the server asks each model for its configuration, which takes 0.3 s a model.

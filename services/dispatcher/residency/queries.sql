@@ -70,3 +70,96 @@ SELECT
 FROM (SELECT * FROM waiting WHERE jobs > 0 AND model NOT IN (SELECT model FROM model_limits WHERE paused_at IS NOT NULL)) waiting
 FULL JOIN running USING (model)
 GROUP BY model;
+
+-- name: add_role
+-- Adds the role ($1) of the dispatchers of a Triton.
+INSERT INTO leader_leases (role) VALUES ($1) ON CONFLICT DO NOTHING;
+
+-- name: note_server
+-- Records the server ($2) of a dispatcher ($1) and the patterns of its models ($3).
+INSERT INTO dispatchers (worker, server, models) VALUES ($1, $2, $3)
+ON CONFLICT (worker) DO UPDATE SET server = excluded.server, models = excluded.models, seen_at = now();
+
+-- name: list_patterns
+-- Returns the patterns of the models that the live dispatchers of a server ($1) run.
+SELECT DISTINCT unnest(models) AS pattern FROM dispatchers_now WHERE server = $1 AND is_alive;
+
+-- name: list_models
+-- Returns what is known of models ($2) of a server ($1): the row of their residency if there is one, and what
+-- dispatchers save of them. `serving`: a live dispatcher of the server starts jobs. `elsewhere`: other servers that have
+-- the model ready, or load it. Times are in seconds since 1970.
+SELECT
+  t.name, extract(epoch FROM now())::double precision AS now,
+  r.phase, extract(epoch FROM r.changed_at)::double precision AS changed_at, r.memory, r.measured, r.assumed, r.keep,
+  r.load_seconds, extract(epoch FROM r.loaded_at)::double precision AS loaded_at,
+  extract(epoch FROM r.used_at)::double precision AS used_at, r.arrivals, r.failures,
+  extract(epoch FROM r.next_try_at)::double precision AS next_try_at, r.reason, r.for_model, r.place,
+  extract(epoch FROM r.expected_at)::double precision AS expected_at, r.why,
+  served.settings, served.compute_ms, served.slots, coalesce(served.serving, false) AS serving,
+  coalesce(served.elsewhere, 0) + (
+    SELECT count(*) FROM residencies o WHERE o.name = t.name AND o.server <> $1 AND o.phase = 'loading'
+  ) AS elsewhere
+FROM unnest($2::text[]) AS t(name)
+LEFT JOIN residencies r ON r.server = $1 AND r.name = t.name
+LEFT JOIN (
+  SELECT
+    name, avg(compute_ms) AS compute_ms, max(slots) AS slots,
+    (array_agg(settings ORDER BY described_at DESC, worker))[1] AS settings,
+    bool_or(ready AND is_alive AND server = $1) AS serving,
+    count(DISTINCT coalesce(server, worker)) FILTER (WHERE ready AND is_alive AND server IS DISTINCT FROM $1) AS elsewhere
+  FROM served_now
+  WHERE name = ANY($2::text[])
+  GROUP BY name
+) served ON served.name = t.name;
+
+-- name: save_residencies
+-- Saves rows of a server ($1), if a process ($3) leads its role ($2). Returns whether it does. The lock keeps another one
+-- from leading before this is committed.
+WITH led AS MATERIALIZED (
+  SELECT role FROM leader_leases WHERE role = $2 AND holder = $3 AND expires_at > now() FOR SHARE
+), saved AS (
+  INSERT INTO residencies AS r
+    (server, name, phase, changed_at, memory, measured, assumed, keep, load_seconds, loaded_at, used_at, arrivals,
+     failures, next_try_at, reason, for_model, place, expected_at, why)
+  SELECT
+    $1, t.name, t.phase, to_timestamp(t.changed_at), t.memory, t.measured, t.assumed, t.keep, t.load_seconds,
+    to_timestamp(t.loaded_at), to_timestamp(t.used_at), t.arrivals, t.failures, to_timestamp(t.next_try_at), t.reason,
+    t.for_model, t.place, to_timestamp(t.expected_at), t.why
+  FROM led
+  CROSS JOIN unnest(
+    $4::text[], $5::text[], $6::double precision[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[],
+    $11::double precision[], $12::double precision[], $13::double precision[], $14::double precision[], $15::integer[],
+    $16::double precision[], $17::text[], $18::text[], $19::integer[], $20::double precision[], $21::text[]
+  ) AS t(name, phase, changed_at, memory, measured, assumed, keep, load_seconds, loaded_at, used_at, arrivals, failures,
+         next_try_at, reason, for_model, place, expected_at, why)
+  ORDER BY t.name
+  ON CONFLICT (server, name) DO UPDATE
+  SET phase = excluded.phase, changed_at = excluded.changed_at, memory = excluded.memory, measured = excluded.measured,
+      assumed = excluded.assumed, keep = excluded.keep, load_seconds = excluded.load_seconds,
+      loaded_at = excluded.loaded_at, used_at = excluded.used_at, arrivals = excluded.arrivals,
+      failures = excluded.failures, next_try_at = excluded.next_try_at, reason = excluded.reason,
+      for_model = excluded.for_model, place = excluded.place, expected_at = excluded.expected_at, why = excluded.why,
+      updated_at = now()
+)
+SELECT EXISTS (SELECT FROM led) AS leads;
+
+-- name: remove_residencies
+-- Removes the rows of a server ($1) whose models are not among those ($2) that its repository has, if a process ($4)
+-- leads its role ($3). Removes what servers left that no dispatcher has had for a day.
+WITH forgotten AS (
+  DELETE FROM leader_leases l
+  WHERE l.role LIKE 'residency %' AND l.role <> $3
+    AND NOT EXISTS (SELECT FROM dispatchers d WHERE 'residency ' || d.server = l.role)
+)
+DELETE FROM residencies r
+WHERE r.server = $1 AND r.name <> ALL($2::text[])
+    AND EXISTS (SELECT FROM leader_leases WHERE role = $3 AND holder = $4 AND expires_at > now())
+  OR NOT EXISTS (SELECT FROM dispatchers d WHERE d.server = r.server);
+
+-- name: list_phases
+-- Returns the phases of the models of a server ($1) that are not absent.
+SELECT name, phase FROM residencies WHERE server = $1 AND phase <> 'absent';
+
+-- name: note_drains
+-- Records that a dispatcher ($1) starts no more jobs of these models ($2).
+UPDATE served_models SET ready = false, updated_at = now() WHERE worker = $1 AND name = ANY($2::text[]) AND ready;

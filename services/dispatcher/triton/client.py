@@ -147,13 +147,13 @@ class TritonClient:
 
         Raises TritonUnavailable, also if the model is not loaded.
         """
-        answer = await self._ask("ModelStatistics", pb.ModelStatisticsRequest(name=model))
+        answer = await self.ask("ModelStatistics", pb.ModelStatisticsRequest(name=model))
         counts = [each.inference_stats.success.count + each.inference_stats.fail.count for each in answer.model_stats]
         self.quarantine.note_executions(model, sum(counts))
 
     async def read_statistics(self) -> dict[Model, Totals]:
         """Return the counters of all versions. Raises TritonUnavailable."""
-        return read_totals(await self._ask("ModelStatistics", pb.ModelStatisticsRequest()))
+        return read_totals(await self.ask("ModelStatistics", pb.ModelStatisticsRequest()))
 
     @property
     def answers(self) -> bool:
@@ -178,7 +178,7 @@ class TritonClient:
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether a model is loaded. Raises TritonUnavailable."""
-        return bool((await self._ask("ModelReady", pb.ModelReadyRequest(name=model))).ready)
+        return bool((await self.ask("ModelReady", pb.ModelReadyRequest(name=model))).ready)
 
     async def unload_stalled(self, model: str) -> bool:
         """Unload a model if it is in quarantine, and its process is still the one that stalled. Return whether it was.
@@ -189,16 +189,16 @@ class TritonClient:
             await self._check_reloaded(model)
         if model not in self.quarantine.models:
             return False
-        await self._ask("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model), LOAD_SECONDS)
+        await self.ask("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model), LOAD_SECONDS)
         self.quarantine.release(model, unloaded=True)
         return True
 
     async def load(self, model: str) -> None:
         """Load a model. Raises TritonUnavailable."""
-        await self._ask("RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model), LOAD_SECONDS)
+        await self.ask("RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model), LOAD_SECONDS)
 
-    async def _ask(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
-        """Return the answer to a call. Raises TritonUnavailable."""
+    async def ask(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
+        """Return the answer to a call that is no inference. Raises TritonUnavailable."""
         try:
             return await self._call(method, request, seconds)
         except grpc.aio.AioRpcError as error:

@@ -1,0 +1,107 @@
+"""Loads and unloads models, one load at a time, and measures what a load takes."""
+
+import asyncio
+from typing import NamedTuple
+
+from common.telemetry.logs import Log
+from services.dispatcher.residency.memory import SETTLE_SECONDS, Meter
+from services.dispatcher.triton.errors import TritonUnavailable
+from services.dispatcher.triton.model_control import ModelControl, clean_reason, lacks_memory
+
+UNLOAD_RETRY_SECONDS = 5.0  # after an unload that Triton refused
+
+log = Log("residency")
+
+
+class Loaded(NamedTuple):
+    """A load that ended. `error`: why it failed. `growth`: the bytes by which Triton grew, if that was measured."""
+
+    name: str
+    seconds: float
+    growth: int | None = None
+    error: str | None = None
+    lacked_memory: bool = False
+
+
+class Loads:
+    """The calls to Triton that are under way. They end with `stop`; a load then goes on in Triton."""
+
+    def __init__(self, control: ModelControl, meter: Meter, changed: asyncio.Event) -> None:
+        """`changed` is set when a call ends."""
+        self._control = control
+        self._meter = meter
+        self._changed = changed
+        self._load: asyncio.Task[None] | None = None
+        self._unloads: dict[str, asyncio.Task[None]] = {}
+        self._retry_at: dict[str, float] = {}
+        self._ended: list[Loaded] = []
+        self._moved_at = float("-inf")  # when a load or an unload ended last; Triton's metrics are older for a while
+        self.loading: str | None = None
+        """The model whose load is not over."""
+
+    def take_ended(self) -> list[Loaded]:
+        """Return, once, the loads that have ended."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def load(self, model: str, *, measure: bool) -> None:
+        """Begin to load a model. `measure`: nothing else begins until it is known by how much Triton grew."""
+        assert self.loading is None, "one load at a time"
+        self.loading = model
+        self._load = asyncio.create_task(self._run_load(model, measure and self._meter.is_on))
+
+    def unload(self, model: str) -> None:
+        """Begin to unload a model, unless that was refused just now."""
+        if model not in self._unloads and asyncio.get_running_loop().time() >= self._retry_at.get(model, 0.0):
+            self._unloads[model] = asyncio.create_task(self._run_unload(model))
+
+    @property
+    def unloading(self) -> set[str]:
+        return {*self._unloads}
+
+    async def stop(self) -> None:
+        tasks = [*self._unloads.values(), *([self._load] if self._load is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run_load(self, model: str, measure: bool) -> None:
+        clock = asyncio.get_running_loop().time
+        before = None
+        if measure:
+            await asyncio.sleep(max(0.0, self._moved_at + SETTLE_SECONDS - clock()))
+            before = await self._meter.read()
+        began = clock()
+        try:
+            await self._control.load(model)
+            ended = Loaded(model, clock() - began)
+            log.info("model.loaded", model=model, seconds=round(ended.seconds, 3))
+            if before is not None and not await self._control.has_declared_memory(model):
+                ended = ended._replace(growth=await self._measure(before))
+        except TritonUnavailable as error:
+            reason = clean_reason(str(error))
+            log.warning("model.load_failed", model=model, error=reason)
+            ended = Loaded(model, clock() - began, error=reason, lacked_memory=lacks_memory(error))
+        self._moved_at = clock()
+        self._ended.append(ended)
+        self.loading = self._load = None
+        self._changed.set()
+
+    async def _measure(self, before: int) -> int | None:
+        """Return by how many bytes Triton grew. None: it did not, or does not say."""
+        await asyncio.sleep(SETTLE_SECONDS)
+        after = await self._meter.read()
+        return after - before if after is not None and after > before else None
+
+    async def _run_unload(self, model: str) -> None:
+        clock = asyncio.get_running_loop().time
+        self._retry_at.pop(model, None)
+        try:
+            await self._control.unload(model)
+            log.info("model.unloaded", model=model)
+        except TritonUnavailable as error:
+            log.warning("model.unload_failed", model=model, error=error)
+            self._retry_at[model] = clock() + UNLOAD_RETRY_SECONDS
+        self._moved_at = clock()
+        del self._unloads[model]
+        self._changed.set()

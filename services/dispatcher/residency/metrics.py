@@ -1,0 +1,45 @@
+"""The metrics of what a Triton holds. Only the elected dispatcher of the Triton counts."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from services.dispatcher.residency.loads import Loaded
+from services.dispatcher.residency.state import Phase
+from services.dispatcher.residency.store import Residency
+
+loads = Counter(
+    "charonia_model_loads",
+    "Loads of models that began. `why` is jobs, kept, unknown (to learn what the model declares) or other (not ours).",
+    ["model", "why"],
+)
+load_failures = Counter("charonia_model_load_failures", "Loads of models that failed.", ["model"])
+swaps = Counter("charonia_model_swaps", "Unloads of a model to make room for another one.", ["model"])
+load_seconds = Histogram(
+    "charonia_model_load_seconds",
+    "Time that a load took, if it worked.",
+    ["model"],
+    buckets=(0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600),
+)
+memory_bytes = Gauge(
+    "charonia_model_memory_bytes", "Memory for which a model counts that Triton holds. 0: it holds it not.", ["model"]
+)
+
+
+def note_ended(loaded: Loaded) -> None:
+    """Count a load that has ended."""
+    if loaded.error is None:
+        load_seconds.labels(loaded.name).observe(loaded.seconds)
+    else:
+        load_failures.labels(loaded.name).inc()
+
+
+def note_change(before: Residency, now: Residency, *, is_own: bool) -> None:
+    """Count what became of a model. `is_own`: this process loaded it, or tried to."""
+    swaps.labels(now.name).inc(before.for_model is not None and now.phase is Phase.ABSENT)
+    memory_bytes.labels(now.name).set(0 if now.phase is Phase.ABSENT else now.memory or 0)
+    if now.loaded_at != before.loaded_at and now.loaded_at is not None and not is_own:
+        loads.labels(now.name, "other").inc()
+
+
+def forget() -> None:
+    """Forget what another process knows better from now on."""
+    memory_bytes.clear()

@@ -1,0 +1,139 @@
+"""Follows each model from look to look: its phase, its loads, and how much it is used. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from services.dispatcher.residency.demand import NO_DEMAND, Demand
+from services.dispatcher.residency.loads import Loaded
+from services.dispatcher.residency.state import Model, Phase
+from services.dispatcher.residency.store import Found, Residency
+from services.dispatcher.triton.model_control import ModelState, State
+
+SMOOTHING_SECONDS = 600.0  # of arrivals
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds after a load that failed; it doubles with each
+GROWTH = 1.5  # times as much memory is assumed after a load that lacked it
+STOPPED = "Triton stopped while it loaded the model"
+
+
+def move(row: Residency, phase: Phase, now: float) -> None:
+    """Let a model enter a phase."""
+    if phase is not row.phase:
+        row.phase, row.changed_at = phase, now
+    if phase is not Phase.DRAINING:
+        row.for_model = None
+    if phase in (Phase.ABSENT, Phase.LOADING):
+        row.loaded_at = None
+
+
+def note_loaded(row: Residency, now: float) -> None:
+    """Record that a model is resident, whoever loaded it."""
+    move(row, Phase.RESIDENT, now)
+    row.loaded_at, row.failures, row.next_try_at, row.reason = now, 0, None, None
+
+
+def note_failed(row: Residency, reason: str, now: float) -> None:
+    """Record that a load failed, and until when the next one waits."""
+    move(row, Phase.ABSENT, now)
+    row.failures += 1
+    row.next_try_at = now + min(FIRST_PAUSE * 2 ** min(row.failures - 1, 30), LONGEST_PAUSE)
+    row.reason = reason
+
+
+def note_ended(row: Residency, loaded: Loaded, now: float, room: int) -> None:
+    """Record a load of this dispatcher that has ended. `room` is what the model can have at most, in bytes."""
+    if loaded.error is not None:
+        note_failed(row, loaded.error, now)
+        if loaded.lacked_memory:
+            row.assumed = max(1, min(round(GROWTH * (row.memory or room)), room))
+        return
+    note_loaded(row, now)
+    known = row.load_seconds
+    row.load_seconds = loaded.seconds if known is None else (known + loaded.seconds) / 2
+    if loaded.growth is not None:
+        row.measured, row.assumed = loaded.growth, None
+
+
+def follow(row: Residency, seen: ModelState, now: float, *, is_own_load: bool) -> None:
+    """Take over what Triton's index says. `is_own_load`: this dispatcher's call to load the model is not over."""
+    if is_own_load:
+        move(row, Phase.LOADING, now)
+        return
+    match seen.state:
+        case State.READY:
+            if row.phase in (Phase.ABSENT, Phase.LOADING):
+                note_loaded(row, now)
+        case State.LOADING:
+            move(row, Phase.LOADING, now)
+        case State.UNLOADING:
+            move(row, Phase.DRAINING, now)
+        case State.ABSENT:
+            if row.phase is Phase.LOADING:  # its dispatcher died meanwhile
+                note_failed(row, seen.reason or STOPPED, now)
+            else:
+                move(row, Phase.ABSENT, now)
+
+
+def size(row: Residency, declared: int | None, budget: int) -> None:
+    """Decide for how many bytes a model counts. Say so if it can never be loaded."""
+    known = declared or row.measured
+    row.memory = max(known or 0, row.assumed or 0) or None
+    if row.memory is not None and row.memory > budget:
+        row.reason = (
+            f"it takes {row.memory} bytes, and CHARONIA_MODEL_MEMORY is {budget}: raise it, or serve a smaller one"
+        )
+    elif not row.failures:
+        row.reason = None
+
+
+class Usage:
+    """Measures arrivals of jobs: what Triton ran, and by how much more waits."""
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+        self._last: Mapping[str, tuple[int, int, int]] = {}
+
+    def update(self, rows: Mapping[str, Residency], now: float, counts: Mapping[str, tuple[int, int, int]]) -> None:
+        """Take over, by model, Triton's count of successes since the last load, and how many jobs wait and run."""
+        seconds = 0.0 if self._at is None else now - self._at
+        for name, row in rows.items():
+            ran_in_all, waiting, running = counts[name]
+            ran_before, waiting_before, _ = self._last.get(name, counts[name])
+            ran = ran_in_all - ran_before if ran_in_all >= ran_before else ran_in_all
+            if seconds > 0:
+                weight = 1 - math.exp(-seconds / SMOOTHING_SECONDS)
+                row.arrivals += weight * (max(0, ran + waiting - waiting_before) / seconds - row.arrivals)
+            if waiting or running or ran or row.used_at is None:
+                row.used_at = now
+        self._at, self._last = now, dict(counts)
+
+
+def describe(found: Found, row: Residency, demand: Demand = NO_DEMAND, *, is_frozen: bool) -> Model:
+    """Return a model as the rule sees it. One that nobody has described waits since it was first seen."""
+    return Model(
+        name=row.name,
+        phase=row.phase,
+        memory=row.memory,
+        load_seconds=row.load_seconds,
+        keep=row.keep,
+        is_known=found.is_known,
+        loaded_at=row.loaded_at,
+        next_try_at=row.next_try_at,
+        waiting=demand.waiting,
+        since=demand.since if found.is_known else row.changed_at,
+        deadline=demand.deadline,
+        priority=demand.priority,
+        running=demand.running,
+        compute_seconds=found.compute_seconds,
+        slots=found.slots,
+        last_used=row.used_at or row.changed_at,
+        arrivals=row.arrivals,
+        elsewhere=found.elsewhere,
+        is_frozen=is_frozen,
+    )
+
+
+def find_steps(rows: Mapping[str, Residency], steps: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the models that ensembles in memory need: `steps` by ensemble."""
+    return {
+        step for name, names in steps.items() if name in rows and rows[name].phase is not Phase.ABSENT for step in names
+    }

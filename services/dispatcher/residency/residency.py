@@ -1,0 +1,35 @@
+"""What a dispatcher runs so that the queue decides what its Triton holds."""
+
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from common.postgres.database import Database
+from common.postgres.leadership import Leadership, LeaseStore, Loops
+from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.residency.followers import Follower
+from services.dispatcher.residency.memory import Meter
+from services.dispatcher.residency.planner import Limits, Planner
+from services.dispatcher.residency.store import ResidencyStore
+from services.dispatcher.settings import DispatcherSettings
+from services.dispatcher.triton.client import TritonClient
+
+
+def make_loops(
+    settings: DispatcherSettings, database: Database, triton: TritonClient, catalogue: Catalogue, server: str
+) -> Mapping[str, Coroutine[Any, Any, None]]:
+    """Return what runs until the dispatcher stops, by name: nothing without CHARONIA_MODEL_MEMORY."""
+    if settings.budget is None:
+        return {}
+    store = ResidencyStore(database, server, settings.worker)
+    follower = Follower(store, catalogue.models, catalogue.refresh_requested, settings.models)
+    limits = Limits(settings.budget, settings.model_max_wait, settings.model_idle or None)
+    lease, meter = LeaseStore(database, store.role), Meter(settings.triton_metrics_url)
+
+    def begin() -> Loops:
+        return {"planner": Planner(database, store, triton, meter, limits, lease.holder).run}
+
+    async def lead() -> None:
+        await follower.joined.wait()  # the role has a row from then on
+        await Leadership(lease, begin, is_fit=lambda: catalogue.is_up).run()
+
+    return {"residency": lead(), "residency follower": follower.run()}

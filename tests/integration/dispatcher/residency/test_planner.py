@@ -1,0 +1,209 @@
+"""The leader decides by the rows and by Triton's index, and acts only while it leads."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tritonclient.grpc import service_pb2 as pb
+
+from common.errors import Unavailable
+from common.postgres.database import Database
+from common.postgres.leadership import LeaseStore
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.residency.memory import Meter
+from services.dispatcher.residency.planner import Limits, Planner
+from services.dispatcher.residency.store import NotLeading, Residency, ResidencyStore
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.model_version import ModelVersion
+from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.statistics import Model, Totals
+from tests.integration.jobs import submit
+from tests.integration.waiting import until
+
+SERVER = "triton:8001"
+BUDGET = 200
+MAX_WAIT = 60.0
+
+
+class FakeTriton(TritonClient):
+    """Loads and unloads at once. Models are in one of the states of the index."""
+
+    def __init__(self, *names: str) -> None:
+        self.quarantine = Quarantine()
+        self.states = dict.fromkeys(names, "")
+        self.calls: list[str] = []
+
+    async def ask(self, method: str, request: Any, seconds: float = 3.0) -> Any:
+        index = pb.RepositoryIndexResponse.ModelIndex
+        if method == "RepositoryModelUnload":
+            self.calls.append(f"unload {request.model_name}")
+            self.states[request.model_name] = "UNAVAILABLE"
+        return pb.RepositoryIndexResponse(
+            models=[index(name=name, version="1", state=state) for name, state in self.states.items()]
+        )
+
+    async def load(self, model: str) -> None:
+        self.calls.append(f"load {model}")
+        self.states[model] = "READY"
+
+    async def read_statistics(self) -> dict[Model, Totals]:
+        return {}
+
+
+class World:
+    """A Triton with two models that fit, and a third one, and its leader."""
+
+    def __init__(self, database: Database, triton: FakeTriton) -> None:
+        self.database = database
+        self.triton = triton
+        self.lease = LeaseStore(database, f"residency {SERVER}")
+        self.store = ResidencyStore(database, SERVER, "w")
+        self.planner = self.make_planner(self.store)
+
+    def make_planner(self, store: ResidencyStore) -> Planner:
+        limits = Limits(BUDGET, MAX_WAIT, None)
+        return Planner(self.database, store, self.triton, Meter(""), limits, self.lease.holder)
+
+    async def look(self) -> list[str]:
+        """Return the calls to Triton after a look, and once they have ended."""
+        before = len(self.triton.calls)
+        await self.planner.look()
+        await until(self._is_quiet, "the calls have ended")
+        return self.triton.calls[before:]
+
+    async def _is_quiet(self) -> bool:
+        return self.planner.is_quiet
+
+    async def phases(self) -> dict[str, str]:
+        rows = await self.database.fetch("SELECT name, phase FROM residencies ORDER BY name")
+        return {row["name"]: row["phase"] for row in rows}
+
+    async def submit_overdue(self, tenant: UUID, model: str) -> UUID:
+        """Submit a job that has waited for too long."""
+        job = await submit(self.database, tenant, model=model)
+        await self.database.fetch("UPDATE live_jobs SET run_at = now() - interval '10 minutes' WHERE id = $1", job)
+        return job
+
+    async def drained(self, model: str) -> None:
+        """Let the dispatcher say that it starts no more jobs of a model."""
+        await self.store.note_drains([model])
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    world = World(database, FakeTriton("a", "b", "c"))
+    await world.store.join(["*"])
+    assert (await world.lease.acquire()).held
+    memory = {"charonia.memory": "100"}
+    versions = [ModelVersion(name, "1", False, 0, 1, [], [], memory) for name in "abc"]
+    await ModelStore(database, "w").save_models([(version, True) for version in versions])
+    return world
+
+
+async def test_models_are_loaded_for_jobs_and_unloaded_for_others(world: World, tenant: UUID) -> None:
+    assert await world.look() == []
+    await submit(world.database, tenant, model="a")
+    assert await world.look() == ["load a"]
+    await submit(world.database, tenant, model="b")
+    assert await world.look() == ["load b"]
+    assert await world.look() == []
+    assert await world.phases() == {"a": "resident", "b": "resident", "c": "absent"}
+
+    waiting_long = "UPDATE live_jobs SET run_at = now() - interval '10 minutes', model = 'c' WHERE model = 'a'"
+    await world.database.fetch(waiting_long)
+    assert await world.look() == []
+    assert await world.phases() == {"a": "draining", "b": "resident", "c": "absent"}
+    assert await world.look() == []  # a dispatcher may start jobs of it still
+    await world.drained("a")
+    assert await world.look() == ["unload a"]
+    assert await world.look() == ["load c"]
+    (row,) = await world.database.fetch("SELECT sum(memory) AS memory FROM residencies WHERE phase <> 'absent'")
+    assert row["memory"] == BUDGET
+
+
+async def test_a_drain_is_taken_back_when_nobody_needs_the_room(world: World, tenant: UUID) -> None:
+    world.triton.states |= {"a": "READY", "b": "READY"}
+    job = await world.submit_overdue(tenant, "c")
+    assert await world.look() == []
+    phases = await world.phases()
+    assert sorted(phases.values()) == ["absent", "draining", "resident"]
+    await world.database.fetch("UPDATE live_jobs SET scheduled_at = 'infinity' WHERE id = $1", job)
+    assert await world.look() == []
+    assert await world.phases() == {"a": "resident", "b": "resident", "c": "absent"}
+
+
+async def test_nothing_begins_without_the_lease(world: World, tenant: UUID) -> None:
+    await submit(world.database, tenant, model="a")
+    await world.lease.release()
+    with pytest.raises(NotLeading):
+        await world.look()
+    assert (await LeaseStore(world.database, world.store.role).acquire()).held
+    with pytest.raises(NotLeading):
+        await world.look()
+    assert (world.triton.calls, await world.phases()) == ([], {})
+
+
+async def test_a_lost_answer_is_no_failed_load(world: World, tenant: UUID) -> None:
+    class Losing(ResidencyStore):
+        """Loses the answer of one save."""
+
+        is_lost = False
+
+        async def save(self, rows: Any, holder: str) -> None:
+            await super().save(rows, holder)
+            if not self.is_lost:
+                self.is_lost = True
+                raise Unavailable("the answer is lost")
+
+    await submit(world.database, tenant, model="a")
+    world.planner = world.make_planner(Losing(world.database, SERVER, "w"))
+    with pytest.raises(Unavailable):
+        await world.look()
+    assert (world.triton.calls, (await world.phases())["a"]) == ([], "loading")
+    assert await world.look() == ["load a"]
+    (row,) = await world.database.fetch("SELECT failures FROM residencies WHERE name = 'a'")
+    assert row["failures"] == 0
+
+
+async def test_the_next_leader_goes_on_where_the_last_one_died(world: World, tenant: UUID) -> None:
+    await world.submit_overdue(tenant, "c")
+    world.triton.states |= {"a": "READY", "b": "READY"}
+    await world.look()
+    (draining,) = [name for name, phase in (await world.phases()).items() if phase == "draining"]
+    world.planner = world.make_planner(world.store)
+    await world.drained(draining)
+    assert await world.look() == [f"unload {draining}"]
+    world.planner = world.make_planner(world.store)
+    assert await world.look() == ["load c"]
+
+
+async def test_models_of_nobody_stay_and_take_their_part(world: World, tenant: UUID) -> None:
+    await world.database.fetch("UPDATE dispatchers SET models = '{c,b}'")
+    world.triton.states |= {"a": "READY", "b": "READY"}  # an operator loaded the first
+    await world.submit_overdue(tenant, "c")
+    await submit(world.database, tenant, model="a")
+    await world.look()
+    assert await world.phases() == {"a": "resident", "b": "draining", "c": "absent"}
+
+
+async def test_a_model_in_quarantine_is_left_alone(world: World, tenant: UUID) -> None:
+    world.triton.states |= {"a": "READY", "b": "READY"}
+    for name in "ab":
+        world.triton.quarantine.describe(name, python=True, steps=[])
+        world.triton.quarantine.hold(name, "shared")
+    await world.submit_overdue(tenant, "c")
+    assert await world.look() == []
+    assert await world.phases() == {"a": "resident", "b": "resident", "c": "absent"}
+
+
+async def test_rows_of_models_and_tritons_that_are_gone_are_removed(world: World) -> None:
+    await world.look()
+    gone = Residency(name="gone", changed_at=0.0)
+    await world.store.save([gone], world.lease.holder)
+    await world.database.fetch("INSERT INTO residencies (server, name, phase) VALUES ('gone:1', 'a', 'absent')")
+    await world.database.fetch("INSERT INTO leader_leases (role) VALUES ('residency gone:1')")
+    world.planner = world.make_planner(world.store)
+    await world.look()
+    assert await world.phases() == {"a": "absent", "b": "absent", "c": "absent"}
+    roles = await world.database.fetch("SELECT role FROM leader_leases WHERE role LIKE 'residency%'")
+    assert [row["role"] for row in roles] == [world.store.role]
