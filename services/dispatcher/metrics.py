@@ -40,6 +40,11 @@ tenant_tokens = Counter(
 )
 triton_ready = Gauge("charonia_triton_ready", "Whether Triton answers and is live.")
 model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of the model.", ["model"])
+model_hits = Counter(
+    "charonia_model_residency_hits",
+    "Jobs that started, and whose model was ready since before they could run.",
+    ["model"],
+)
 model_circuit_open = Gauge(
     "charonia_model_circuit_open", "Whether the model runs one job at a time until it answers.", ["model"]
 )
@@ -64,6 +69,7 @@ inference_seconds = Histogram(
 def init_model(model: str) -> None:
     """Create a model's counters at 0: Prometheus does not see an increase of a series that did not exist."""
     slots_used.labels(model)
+    model_hits.labels(model)
     for status in TERMINAL:
         jobs_ended.labels(model, status)
     for code in ERROR_CODES:

@@ -1,6 +1,7 @@
 """Claims jobs when a wake-up comes, and starts to run them."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
@@ -104,7 +105,9 @@ class Runner:
             metrics.stale_messages.inc()
             return True
         self._changes.notify([job.id])
-        metrics.queue_seconds.labels(model.name, priority).observe(job.seconds_queued())
+        queued = job.seconds_queued()
+        metrics.queue_seconds.labels(model.name, priority).observe(queued)
+        metrics.model_hits.labels(model.name).inc(queued < time.monotonic() - model.available_at)
         self._start(model, job, probe, traceparent)
         return True
 

@@ -41,6 +41,7 @@ class ServedModel:
         self.inferences = OwnInferences()
         self.loads: dict[str, Load] = {}  # by version, as far as they are known; of one that is not ready, the last one
         self.lacks_room = False  # for the inputs of the next job, as of the last claim
+        self.available_at = float("-inf")  # when it last became available, by the monotonic clock
         self._held = False  # it is ready, and waits for `resume`
         self._draining = False  # it is about to be unloaded
         self._was_ready = False
@@ -114,6 +115,7 @@ class ServedModel:
             if not self._was_ready:
                 log.info("model.ready", model=self.name, slots=self.concurrency.size)
             self._held, self._was_ready = False, True
+            self.available_at = time.monotonic()
             self.available.set()
 
     @property

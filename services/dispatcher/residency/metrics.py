@@ -8,7 +8,8 @@ from services.dispatcher.residency.store import Residency
 
 loads = Counter(
     "charonia_model_loads",
-    "Loads of models that began. `why` is jobs, kept, unknown (to learn what the model declares) or other (not ours).",
+    "Loads of models that began. `why` is jobs, kept, unknown (to learn what it declares), or other (of an operator, "
+    "or after a quarantine).",
     ["model", "why"],
 )
 load_failures = Counter("charonia_model_load_failures", "Loads of models that failed.", ["model"])
@@ -20,7 +21,7 @@ load_seconds = Histogram(
     buckets=(0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600),
 )
 memory_bytes = Gauge(
-    "charonia_model_memory_bytes", "Memory for which a model counts that Triton holds. 0: it holds it not.", ["model"]
+    "charonia_model_memory_bytes", "Bytes of Triton that a model counts for. 0: it is not loaded.", ["model"]
 )
 
 

@@ -30,6 +30,9 @@ WANTED_SECONDS = 0.5  # while one is wanted
 QUIET_SECONDS = 2.0
 PAUSE_FACTOR = 3  # times as long as a look took: it takes a quarter of a session's time at most
 DRAIN_SECONDS = 30.0  # for jobs to end before their model is unloaded; Triton itself waits for those that still run
+DESCRIBE_SECONDS = (
+    30.0  # until a model that was loaded for the first time may be unloaded, although nobody described it
+)
 SAVE_SECONDS = 10.0  # between saves of what changes all the time
 CLEAN_SECONDS = 60.0  # between removals of rows that nobody needs
 MAX_MODELS = 1000  # of a repository
@@ -173,7 +176,9 @@ class Planner:
                 each,
                 self._rows[name := each.row.name],
                 looked.demand.get(name, NO_DEMAND),
-                is_frozen=name in frozen or self._triton.quarantine.holds(name),
+                is_frozen=name in frozen
+                or self._triton.quarantine.holds(name)
+                or is_new(each, self._rows[name], looked.now),
             )
             for each in looked.found
         ]
@@ -247,6 +252,11 @@ class Planner:
             is_busy = each.serving or looked.demand.get(name, NO_DEMAND).running > 0
             if not is_busy or looked.now - row.changed_at > DRAIN_SECONDS:
                 self._loads.unload(name)
+
+
+def is_new(found: Found, row: Residency, now: float) -> bool:
+    """Return whether a model was loaded just now, and no dispatcher has described it yet. Its load was for that."""
+    return not found.is_known and row.loaded_at is not None and now - row.loaded_at < DESCRIBE_SECONDS
 
 
 def is_near(before: float | None, now: float | None) -> bool:

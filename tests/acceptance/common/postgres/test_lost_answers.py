@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from deploy.local.processes.ports import HOST, free_ports
 from deploy.local.services import DEVELOPMENT_KEY, REPOSITORY_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
+from services.dispatcher.quarantines.shared_quarantine import name_server
 from tests.support.lost_answers import (
     command_scenarios,
     job_scenarios,
@@ -21,6 +23,7 @@ from tests.support.lost_answers import (
     notifier_scenarios,
     openai_scenarios,
     pipeline_scenarios,
+    residency_scenarios,
     reuse_scenarios,
     webhook_scenarios,
 )
@@ -43,6 +46,7 @@ ENVIRONMENT = {
     "CHARONIA_LEASE": "3",
     "CHARONIA_LOG_FORMAT": "json",
     "CHARONIA_MODEL_GRACE": "600",
+    "CHARONIA_MODEL_MEMORY": "1 TB",
 }
 
 Scenario = Callable[[World], Awaitable[None]]
@@ -56,6 +60,7 @@ SCENARIOS: Sequence[Scenario] = (
     *pipeline_scenarios.SCENARIOS,
     *openai_scenarios.SCENARIOS,
     *reuse_scenarios.SCENARIOS,
+    *residency_scenarios.SCENARIOS,
 )
 
 
@@ -88,6 +93,7 @@ def stack(stack: Stack, settings: Settings, loser: AnswerLoser, s3: S3) -> Itera
     try:
         own.postgres.start()
         own.migrate()
+        asyncio.run(measure_models(own))
         own.start_services()
         wait_for_broker(*own.gateways)
         yield own
@@ -95,6 +101,19 @@ def stack(stack: Stack, settings: Settings, loser: AnswerLoser, s3: S3) -> Itera
         for member in (*own.services, own.postgres):
             member.stop()
         own.postgres.delete()
+
+
+async def measure_models(stack: Stack) -> None:
+    """Let the dispatcher know what the models take. It would unload some to learn that, because it cannot be sure."""
+    server = name_server(stack.triton.grpc_address, socket.gethostname())
+    names = [folder.name for folder in stack.settings.model_repository.iterdir() if folder.is_dir()]
+    connection = await asyncpg.connect(stack.postgres.url)
+    await connection.execute(
+        "INSERT INTO residencies (server, name, phase, measured) SELECT $1, unnest($2::text[]), 'absent', 1000000",
+        server,
+        names,
+    )
+    await connection.close()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -65,6 +65,12 @@ class Served:
         name: str = await self._database.fetchval(found, NAMES)
         return name
 
+    async def count_hits(self, model: str) -> float:
+        """Return how many jobs of a model started without waiting for it."""
+        name = "charonia_model_residency_hits_total"
+        counts = [await read_metric(f"{each.url}/metrics", name, model=model) for each in self.stack.dispatchers]
+        return sum(counts)
+
     async def find_leader(self) -> Service:
         """Return the dispatcher that decides what Triton holds."""
 
@@ -165,6 +171,13 @@ async def test_jobs_of_more_models_than_fit_all_end(served: Served) -> None:
         await read_metric(f"{each.url}/metrics", "charonia_model_swaps_total") for each in served.stack.dispatchers
     ]
     assert sum(swaps) >= ROUNDS
+
+
+async def test_a_job_that_finds_its_model_counts_as_a_hit(served: Served) -> None:
+    for model, is_hit in (("kept", True), (await served.find_absent(), False)):
+        before = await served.count_hits(model)
+        assert await served.run(model) == "succeeded"
+        assert await served.count_hits(model) == before + is_hit
 
 
 async def test_a_killed_leader_leaves_its_load_to_the_next_one(served: Served) -> None:

@@ -196,6 +196,26 @@ async def test_a_model_in_quarantine_is_left_alone(world: World, tenant: UUID) -
     assert await world.phases() == {"a": "resident", "b": "resident", "c": "absent"}
 
 
+async def test_a_model_stays_until_its_first_load_has_told_what_it_declares(database: Database) -> None:
+    """Otherwise two new models would take turns for ever, if they do not fit beside each other."""
+    world = World(database, FakeTriton("new", "newer"))
+    await world.store.join(["*"])
+    assert (await world.lease.acquire()).held
+    (load,) = await world.look()
+    first = load.removeprefix("load ")
+    await world.look()
+    await database.fetch(
+        "UPDATE residencies SET changed_at = changed_at - interval '10 minutes' WHERE phase = 'absent'"
+    )
+    world.planner = world.make_planner(world.store)
+    await world.look()
+    assert (await world.phases())[first] == "resident"
+    declared = ModelVersion(first, "1", False, 0, 1, [], [], {"charonia.memory": "150"})
+    await ModelStore(database, "w").save_models([(declared, True)])
+    await world.look()
+    assert (await world.phases())[first] == "draining"
+
+
 async def test_rows_of_models_and_tritons_that_are_gone_are_removed(world: World) -> None:
     await world.look()
     gone = Residency(name="gone", changed_at=0.0)

@@ -1,0 +1,29 @@
+"""Scenarios of models that the queue loads and unloads. The stack has memory for all of them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.residency.store import ResidencyStore
+from tests.support.lost_answers.world import World, repeat
+
+WORDS = {"text": ["an operator unloads what jobs wait for"]}
+
+
+async def load_again(world: World) -> None:
+    """An operator unloads a model. A job waits for it, so it is loaded again."""
+    await asyncio.to_thread(world.stack.triton.models.unload, "words")
+    await world.client.wait(await world.client.submit("words", WORDS))
+
+
+async def follow_once(world: World) -> None:
+    """What a dispatcher does when it starts, and when a model drains."""
+    async with world.database() as database:
+        store = ResidencyStore(database, "test:2", "gone")
+        await repeat(lambda: store.join(["echo"]))
+        await repeat(lambda: ModelStore(database, "gone").find_known(["echo"]))
+        await repeat(lambda: store.note_drains(["echo"]))
+
+
+SCENARIOS: Sequence[Any] = (load_again, follow_once)
