@@ -117,7 +117,7 @@ class Triton(Server):
         for protocol in ("http-restricted-api", "grpc-restricted-protocol"):
             own[protocol] = f"{RESTRICTED}:{KEY_HEADER}={self.repository_key}"
         self.models = ModelControl(http_port, self.repository_key)
-        self._loads_models = model_control == "explicit" and loads_models
+        self.loads_models = model_control == "explicit" and loads_models
         repositories = [f"--model-repository={each}" for each in self._repositories]
         server = str(self._package / "bin" / "tritonserver")
         # Without the first option, the server asks each model for its configuration, which takes 0.3 s a model.
@@ -178,7 +178,7 @@ class Triton(Server):
 
     def greet(self) -> None:
         """Load its models, if it does not do so itself."""
-        if self._loads_models:
+        if self.loads_models:
             self.models.load_new(lambda: self.process.running)
 
     def stop(self) -> int | None:

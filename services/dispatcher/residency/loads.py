@@ -38,6 +38,8 @@ class Loads:
         self._moved_at = float("-inf")  # when a load or an unload ended last; Triton's metrics are older for a while
         self.loading: str | None = None
         """The model whose load is not over."""
+        self.is_measuring = False
+        """Whether it is measured what that takes. Unload nothing meanwhile."""
 
     def take_ended(self) -> list[Loaded]:
         """Return, once, the loads that have ended."""
@@ -45,10 +47,10 @@ class Loads:
         return ended
 
     def load(self, model: str, *, measure: bool) -> None:
-        """Begin to load a model. `measure`: nothing else begins until it is known by how much Triton grew."""
+        """Begin to load a model. `measure`: the load is over once it is known by how much Triton grew."""
         assert self.loading is None, "one load at a time"
-        self.loading = model
-        self._load = asyncio.create_task(self._run_load(model, measure and self._meter.is_on))
+        self.loading, self.is_measuring = model, measure and self._meter.is_on
+        self._load = asyncio.create_task(self._run_load(model, self.is_measuring))
 
     def unload(self, model: str) -> None:
         """Begin to unload a model, unless that was refused just now."""
@@ -67,10 +69,19 @@ class Loads:
 
     async def _run_load(self, model: str, measure: bool) -> None:
         clock = asyncio.get_running_loop().time
-        before = None
-        if measure:
-            await asyncio.sleep(max(0.0, self._moved_at + SETTLE_SECONDS - clock()))
-            before = await self._meter.read()
+        try:
+            if measure:
+                await asyncio.sleep(max(0.0, self._moved_at + SETTLE_SECONDS - clock()))
+            ended = await self._load_now(model, measure)
+            self._ended.append(ended)
+        finally:
+            self._moved_at = clock()
+            self.loading, self._load, self.is_measuring = None, None, False
+            self._changed.set()
+
+    async def _load_now(self, model: str, measure: bool) -> Loaded:
+        clock = asyncio.get_running_loop().time
+        before = await self._meter.read() if measure else None
         began = clock()
         try:
             await self._control.load(model)
@@ -82,10 +93,7 @@ class Loads:
             reason = clean_reason(str(error))
             log.warning("model.load_failed", model=model, error=reason)
             ended = Loaded(model, clock() - began, error=reason, lacked_memory=lacks_memory(error))
-        self._moved_at = clock()
-        self._ended.append(ended)
-        self.loading = self._load = None
-        self._changed.set()
+        return ended
 
     async def _measure(self, before: int) -> int | None:
         """Return by how many bytes Triton grew. None: it did not, or does not say."""
@@ -102,6 +110,7 @@ class Loads:
         except TritonUnavailable as error:
             log.warning("model.unload_failed", model=model, error=error)
             self._retry_at[model] = clock() + UNLOAD_RETRY_SECONDS
-        self._moved_at = clock()
-        del self._unloads[model]
-        self._changed.set()
+        finally:
+            self._moved_at = clock()
+            del self._unloads[model]
+            self._changed.set()

@@ -86,7 +86,7 @@ class Planner:
         try:
             while True:
                 self._changed.clear()
-                began, pause = clock(), QUIET_SECONDS
+                began, pause = clock(), WANTED_SECONDS
                 with outage.tolerate("residency.not_planned", log, TritonUnavailable, NotLeading):
                     pause = max(await self.look(), PAUSE_FACTOR * (clock() - began))
                 with contextlib.suppress(TimeoutError):
@@ -123,7 +123,7 @@ class Planner:
         self._end_drains(looked)
         decided = plan(State(now, *self._limits, self._describe(looked, strangers)))
         begun = self._decide(decided, now)
-        await self._save(now, begun)
+        await self._save(looked, begun)
         if begun is not None:
             self._begin_load(looked, begun)
         self._unload(looked)
@@ -219,14 +219,15 @@ class Planner:
                 row.expected_at = expected_at
         return begun
 
-    async def _save(self, now: float, begun: str | None) -> None:
+    async def _save(self, looked: Look, begun: str | None) -> None:
         """Save what changed, and make sure that this process still leads. Raises Unavailable or NotLeading."""
+        now = looked.now
         is_time = now - self._saved_at > SAVE_SECONDS
         changed = [row for name, row in self._rows.items() if differs(row, self._saved[name], in_detail=is_time)]
         try:
             await self._store.save(changed, self._holder)
             if now - self._cleaned_at > CLEAN_SECONDS:
-                await self._store.remove_others([*self._rows], self._holder)
+                await self._store.remove_others([*looked.states], self._holder)
                 self._cleaned_at = now
         except (Unavailable, NotLeading):
             self._rows, self._saved, self._undone = {}, {}, begun  # the rows say what was saved
@@ -241,10 +242,13 @@ class Planner:
         why = "jobs" if waiting else "kept" if row.keep else "unknown"
         metrics.loads.labels(name, why).inc()
         log.info("model.loading", model=name, why=why)
-        self._loads.load(name, measure=row.memory is None)
+        drains = any(each.phase is Phase.DRAINING for each in self._rows.values())  # then what grows is not the model
+        self._loads.load(name, measure=row.memory is None and not drains)
 
     def _unload(self, looked: Look) -> None:
         """Unload the models that drain once no dispatcher starts or runs their jobs."""
+        if self._loads.is_measuring:
+            return
         for each in looked.found:
             name, row = each.row.name, self._rows[each.row.name]
             if row.phase is not Phase.DRAINING or looked.states[name].state is not Seen.READY:

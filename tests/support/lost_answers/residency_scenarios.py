@@ -18,12 +18,18 @@ async def load_again(world: World) -> None:
 
 
 async def follow_once(world: World) -> None:
-    """What a dispatcher does when it starts, and when a model drains."""
+    """What a dispatcher does when it starts, when a model drains, and once a minute."""
+    await world.own.execute(
+        "INSERT INTO served_models (name, version, worker, ready, decoupled, max_batch_size, instances, slots, inputs, "
+        "outputs) VALUES ('drained', '1', 'gone', true, false, 1, 1, 1, '[]', '[]')"
+    )
+    await world.own.execute("INSERT INTO residencies (server, name, phase) VALUES ('gone:1', 'drained', 'absent')")
     async with world.database() as database:
         store = ResidencyStore(database, "test:2", "gone")
-        await repeat(lambda: store.join(["echo"]))
+        await repeat(lambda: store.join(["drained"]))
         await repeat(lambda: ModelStore(database, "gone").find_known(["echo"]))
-        await repeat(lambda: store.note_drains(["echo"]))
+        await repeat(lambda: store.note_drains(["drained"]))
+        await repeat(lambda: store.remove_others(["drained"], "nobody"))
 
 
 SCENARIOS: Sequence[Any] = (load_again, follow_once)

@@ -54,7 +54,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def load(control: FakeControl, meter: Meter, *, measure: bool = True) -> Loaded:
     changed = asyncio.Event()
     loads = Loads(control, meter, changed)
+    control.go_on.clear()
     loads.load("m", measure=measure)
+    await asyncio.sleep(0)
+    control.go_on.set()
+    assert loads.take_ended() == []  # the planner looks meanwhile
     async with asyncio.timeout(5):
         await changed.wait()
     (ended,) = loads.take_ended()
@@ -70,6 +74,16 @@ async def test_the_growth_of_triton_is_that_of_the_model(readings: tuple[int | N
     meter = FakeMeter(*readings)
     ended = await load(FakeControl(), meter)
     assert (ended.growth, ended.error, meter.left) == (growth, None, [])
+
+
+async def test_it_is_known_while_a_load_is_measured() -> None:
+    control, changed = FakeControl(), asyncio.Event()
+    control.go_on.clear()
+    for measure in (True, False):
+        loads = Loads(control, FakeMeter(1, 2), changed)
+        loads.load("m", measure=measure)
+        assert (loads.loading, loads.is_measuring) == ("m", measure)
+        await loads.stop()
 
 
 async def test_nothing_is_measured_that_is_known() -> None:

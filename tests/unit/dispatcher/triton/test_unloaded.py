@@ -4,7 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from services.dispatcher.triton.unloaded import LOADING, MAX_UNLOADED, NOT_LOADED, explain_state, find_unloaded
+from services.dispatcher.triton.unloaded import (
+    LOADING,
+    MAX_UNLOADED,
+    NOT_LOADED,
+    explain_state,
+    find_unloaded,
+    list_repository,
+)
 
 IMPORT_ERROR = (
     "Internal: ModuleNotFoundError: No module named 'torch'\n\nAt:\n  /srv/models/big/1/model.py(1): <module>\n"
@@ -51,3 +58,15 @@ def test_a_huge_repository_is_cut_and_failed_loads_come_first() -> None:
     found = find_unloaded(index)
     assert len(found) == MAX_UNLOADED
     assert next(iter(found)) == ("z", "1")
+
+
+def test_the_repository_has_all_models_with_the_versions_that_are_known() -> None:
+    entries = [
+        ("new", "", ""),
+        ("loaded", "1", "READY"),
+        ("loaded", "2", "UNAVAILABLE"),
+        (".git", "", ""),
+        (".hidden", "1", "READY"),
+    ]
+    index = [SimpleNamespace(name=name, version=version, state=state) for name, version, state in entries]
+    assert list_repository(index) == {"new": set(), "loaded": {"1", "2"}, ".hidden": {"1"}}
