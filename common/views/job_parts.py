@@ -47,7 +47,9 @@ class RunStep(msgspec.Struct, frozen=True):
     """The job of a step without `for_each`. Null until the step begins, and with `for_each`: list the jobs then."""
 
 
-WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation", "same_job"]
+WaitCode = Literal[
+    "slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation", "same_job", "model_loading"
+]
 
 
 class WaitingFor(msgspec.Struct, frozen=True):

@@ -36,13 +36,15 @@ CREATE TABLE IF NOT EXISTS residencies (
 -- NULL: the dispatcher leaves Triton's models as they are, or is one of the release before.
 ALTER TABLE dispatchers
   ADD COLUMN IF NOT EXISTS server text, -- the address of its Triton
-  ADD COLUMN IF NOT EXISTS models text[]; -- patterns: which models it runs
+  ADD COLUMN IF NOT EXISTS models text[], -- patterns: which models it runs
+  ADD COLUMN IF NOT EXISTS model_memory bigint CHECK (model_memory > 0); -- bytes of its Triton for models
 
 -- Whether the dispatcher's Triton has the version in its repository and may load it, or has it loaded.
 ALTER TABLE served_models ADD COLUMN IF NOT EXISTS in_repository boolean NOT NULL DEFAULT false;
 
 CREATE OR REPLACE VIEW dispatchers_now AS
-SELECT worker, seen_at, seen_at > now() - interval '8 seconds' AS is_alive, server, models FROM dispatchers;
+SELECT worker, seen_at, seen_at > now() - interval '8 seconds' AS is_alive, server, models, model_memory
+FROM dispatchers;
 
 CREATE OR REPLACE VIEW served_now AS
 SELECT s.name, s.version, s.worker, s.session, s.ready, s.decoupled, s.max_batch_size, s.instances, s.slots, s.inputs,
@@ -73,4 +75,5 @@ ORDER BY name, version, is_ready DESC, described_at DESC, worker;
 
 GRANT SELECT ON dispatchers_now TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON residencies TO charonia_dispatcher;
+GRANT SELECT ON residencies TO charonia_gateway;
 GRANT INSERT (role), DELETE ON leader_leases TO charonia_dispatcher; -- each Triton has a role

@@ -18,7 +18,7 @@ from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.statistics import Model, RecentTimes
-from services.dispatcher.triton.unloaded import WITHOUT_ERROR, Unloaded
+from services.dispatcher.triton.unloaded import WITHOUT_ERROR, Unloaded, explain_absent
 
 PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
 SAVE_SECONDS = 10.0  # a row that is not saved for three times as long counts as not ready
@@ -158,6 +158,8 @@ class Catalogue:
     def _note_unloaded(self) -> None:
         """Take over why models do not run, and log each new reason of a failed load."""
         found = {key: reason for key, reason in self._triton.unloaded.items() if self._matches(key[0])}
+        if self._loads_models:
+            found = explain_absent(found, self.models)
         for (name, version), reason in found.items():
             if reason not in (*WITHOUT_ERROR, self._unloaded.get((name, version))):
                 log.warning("model.not_loaded", model=name, version=version, reason=reason)

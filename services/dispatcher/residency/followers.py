@@ -22,12 +22,17 @@ class Follower:
         models: Mapping[str, ServedModel],
         refresh_requested: asyncio.Event,
         patterns: Sequence[str],
+        budget: int,
     ) -> None:
-        """`models` are those of this dispatcher. Setting `refresh_requested` makes the catalogue refresh at once."""
+        """`models` are those of this dispatcher, and `budget` the bytes for models of its Triton.
+
+        Setting `refresh_requested` makes the catalogue refresh at once.
+        """
         self._store = store
         self._models = models
         self._refresh_requested = refresh_requested
         self._patterns = patterns
+        self._budget = budget
         self._phases: dict[str, Phase] = {}
         self._joined_at = float("-inf")
         self.joined = asyncio.Event()
@@ -45,7 +50,7 @@ class Follower:
         """Hold back models that drain, and say so. Start the jobs of those that no longer do. Raises Unavailable."""
         clock = asyncio.get_running_loop().time
         if clock() - self._joined_at > JOIN_SECONDS:
-            await self._store.join(self._patterns)
+            await self._store.join(self._patterns, self._budget)
             self._joined_at = clock()
             self.joined.set()
         phases = await self._store.list_phases()

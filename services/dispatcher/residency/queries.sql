@@ -76,9 +76,10 @@ GROUP BY model;
 INSERT INTO leader_leases (role) VALUES ($1) ON CONFLICT DO NOTHING;
 
 -- name: note_server
--- Records the server ($2) of a dispatcher ($1) and the patterns of its models ($3).
-INSERT INTO dispatchers (worker, server, models) VALUES ($1, $2, $3)
-ON CONFLICT (worker) DO UPDATE SET server = excluded.server, models = excluded.models, seen_at = now();
+-- Records the server ($2) of a dispatcher ($1), the patterns of its models ($3), and the bytes for models there ($4).
+INSERT INTO dispatchers (worker, server, models, model_memory) VALUES ($1, $2, $3, $4)
+ON CONFLICT (worker) DO UPDATE
+SET server = excluded.server, models = excluded.models, model_memory = excluded.model_memory, seen_at = now();
 
 -- name: list_patterns
 -- Returns the patterns of the models that the live dispatchers of a server ($1) run.

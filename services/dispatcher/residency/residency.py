@@ -21,7 +21,7 @@ def make_loops(
     if settings.budget is None:
         return {}
     store = ResidencyStore(database, server, settings.worker)
-    follower = Follower(store, catalogue.models, catalogue.refresh_requested, settings.models)
+    follower = Follower(store, catalogue.models, catalogue.refresh_requested, settings.models, settings.budget)
     limits = Limits(settings.budget, settings.model_max_wait, settings.model_idle or None)
     lease, meter = LeaseStore(database, store.role), Meter(settings.triton_metrics_url)
 

@@ -61,9 +61,12 @@ class ResidencyStore:
         self._database = database
         self._worker = worker
 
-    async def join(self, patterns: Sequence[str]) -> None:
-        """Record which Triton this dispatcher has, and which models it runs. Raises Unavailable."""
-        await self._database.fetch(QUERIES["note_server"], self._worker, self.server, list(patterns))
+    async def join(self, patterns: Sequence[str], budget: int) -> None:
+        """Record which Triton this dispatcher has, which models it runs, and the bytes for models there.
+
+        Raises Unavailable.
+        """
+        await self._database.fetch(QUERIES["note_server"], self._worker, self.server, list(patterns), budget)
         await self._database.fetch(QUERIES["add_role"], self.role)
 
     async def list_patterns(self) -> list[str]:

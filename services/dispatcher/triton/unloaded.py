@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias
 
 from services.dispatcher.triton.errors import clean_message
@@ -14,10 +14,11 @@ LOADING = "Triton is loading it"
 NOT_LOADED = (
     "Triton has not loaded it: nobody asked it to, or its config.pbtxt is missing or wrong. Triton's log says which"
 )
+NOT_LEARNED = "its inputs and outputs are not known yet: Triton loads it once to learn them. Try again later"
 FOLDERS = re.compile(r"(?<![\w./:])/(?:[^\s/'\"]+/)+")
 
 STALLED = "its process crashed or stalled: it waits until Triton has loaded it again"
-WITHOUT_ERROR = (LOADING, NOT_LOADED, STALLED)
+WITHOUT_ERROR = (LOADING, NOT_LOADED, NOT_LEARNED, STALLED)
 
 Repository: TypeAlias = dict[str, set[str]]  # the versions of each model, as far as Triton knows them
 Unloaded: TypeAlias = dict[tuple[str, str], str]  # the reason by name and version; the version may be empty
@@ -58,6 +59,17 @@ def explain_state(state: str, reason: str) -> str | None:
             return f"Triton could not load it: {hide_folders(clean_message(reason))}"[:MAX_REASON]
         case _:
             return None
+
+
+def explain_absent(unloaded: Unloaded, known: Collection[str]) -> Unloaded:
+    """Return the reasons where Triton loads what jobs wait for: that a known model is absent or loading needs none."""
+    found = {}
+    for (name, version), reason in unloaded.items():
+        if reason not in (NOT_LOADED, LOADING):
+            found[name, version] = reason
+        elif name not in known:
+            found[name, version] = NOT_LEARNED
+    return found
 
 
 def hide_folders(text: str) -> str:

@@ -1,6 +1,8 @@
 """Why a queued job does not run yet."""
 
-from datetime import datetime
+import math
+from datetime import datetime, timedelta
+from typing import assert_never
 from uuid import UUID
 
 from common import ids
@@ -9,10 +11,11 @@ from common.jobs.job import Job
 from common.views.job import format_time
 from common.views.job_parts import WaitingFor
 from services.gateway.jobs.store import MAX_POSITION
-from services.gateway.models.store import Workload
+from services.gateway.models.store import Residency, Workload
 from services.gateway.models.workloads import WorkloadReader, Workloads
 
 FOREVER = datetime.max.year  # how a time of `infinity` is read
+JUST_LOADED = timedelta(seconds=10)  # its dispatchers begin to run it meanwhile
 
 
 class WaitExplainer:
@@ -34,7 +37,7 @@ def explain_wait(row: Job, position: int | None, state: Workloads) -> WaitingFor
         explain_twin(row)
         or explain_time(row, state)
         or explain_pause(row.tenant_id, state.models.get(row.model), state)
-        or explain_absence(state.models.get(row.model))
+        or explain_absence(state.models.get(row.model), state.residencies.get(row.model), state.at)
         or explain_hold(row, state)
         or explain_slots(row, position, state)
     )
@@ -71,14 +74,44 @@ def explain_pause(tenant_id: UUID, workload: Workload | None, state: Workloads) 
     return None
 
 
-def explain_absence(workload: Workload | None) -> WaitingFor | None:
+def explain_absence(workload: Workload | None, residency: Residency | None, now: datetime) -> WaitingFor | None:
     if workload is None or not workload.has_dispatcher:
         since = f" since {format_time(workload.seen_at)}" if workload and workload.seen_at else ""
         return WaitingFor("dispatcher", f"no dispatcher runs this model{since}")
     if workload.slots == 0:
+        if residency is not None and (loading := explain_load(residency, now)):
+            return WaitingFor("model_loading", loading)
         known = f"Triton does not have the model ready. {workload.reason}" if workload.reason else None
         return WaitingFor("triton", known or "Triton is away, or does not have the model ready")
     return None
+
+
+def explain_load(residency: Residency, now: datetime) -> str | None:
+    """Return what becomes of a model that nobody can run, as far as Triton is to load it. None: it has it loaded."""
+    match residency.state:
+        case "resident":
+            just_now = residency.loaded_at is not None and now - residency.loaded_at < JUST_LOADED
+            return "Triton has just loaded the model, and its jobs start soon" if just_now else None
+        case "loading":
+            return f"Triton is loading the model{show_estimate(residency, now)}"
+        case "draining":
+            state = "the model is being unloaded"
+        case "absent":
+            state = "the model is not loaded"
+        case _:
+            assert_never(residency.state)
+    place = "" if residency.place is None else f"; it is number {residency.place} of those to be loaded"
+    why = f". {residency.why.rstrip('.')}" if residency.why else ""
+    reason = f". The reason: {residency.reason}" if residency.reason else ""
+    return f"{state}{place}{show_estimate(residency, now)}{why}{reason}"
+
+
+def show_estimate(residency: Residency, now: datetime) -> str:
+    if residency.expected_at is None or residency.expected_at <= now:
+        return ""
+    seconds = math.ceil((residency.expected_at - now).total_seconds())
+    span = f"{seconds} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
+    return f", and can probably run in {span}"
 
 
 def explain_hold(row: Job, state: Workloads) -> WaitingFor | None:

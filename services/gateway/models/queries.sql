@@ -1,11 +1,12 @@
 -- name: list_models
 -- All model versions, with the limits of their models. `reason` says why a version does not run, if a live dispatcher
--- knows. No Triton has ever served a version that is not `declared`.
+-- knows. No Triton has ever served a version that is not `declared`. Where the queue decides what Triton holds, the last
+-- load may have failed.
 SELECT name, version, coalesce(m.ready, false) AS ready, m.name IS NOT NULL AS declared,
        coalesce(m.decoupled, false) AS decoupled, coalesce(m.max_batch_size, 0) AS max_batch_size,
        coalesce(m.inputs, '[]') AS inputs, coalesce(m.outputs, '[]') AS outputs,
        coalesce(m.settings, '{}') AS settings, m.loads, m.loaded_at,
-       CASE WHEN m.ready IS NOT TRUE THEN u.reason END AS reason,
+       CASE WHEN m.ready IS NOT TRUE THEN coalesce(failed.reason, u.reason) END AS reason,
        l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
 FROM models m
 FULL JOIN (
@@ -13,6 +14,12 @@ FULL JOIN (
   FROM unloaded_now
   ORDER BY name, version, updated_at DESC
 ) u USING (name, version)
+LEFT JOIN (
+  SELECT r.name, min(r.reason) AS reason
+  FROM residencies r
+  WHERE r.reason IS NOT NULL AND r.server IN (SELECT server FROM dispatchers_now WHERE is_alive)
+  GROUP BY r.name
+) failed USING (name)
 LEFT JOIN model_limits l ON l.model = name
 ORDER BY name, version;
 
@@ -58,6 +65,18 @@ FROM (
 ) s
 LEFT JOIN model_limits l ON l.model = s.name
 GROUP BY s.name, l.model;
+
+-- name: list_residencies
+-- Returns what is known of each model in each Triton whose memory is managed by a live dispatcher, and its memory for models.
+SELECT r.server, r.name AS model, r.phase AS state, r.memory, r.load_seconds, r.loaded_at, r.place, r.expected_at, r.why,
+       r.reason, d.budget
+FROM residencies r
+JOIN (
+  SELECT server, max(model_memory) AS budget
+  FROM dispatchers_now
+  WHERE is_alive AND model_memory IS NOT NULL
+  GROUP BY server
+) d ON d.server = r.server;
 
 -- name: count_running
 -- Counts the running jobs by model and tenant. There are no more than the dispatchers have slots.

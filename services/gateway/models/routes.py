@@ -21,16 +21,18 @@ from services.gateway.models.pipeline_store import PipelineKey, PipelineReader
 from services.gateway.models.pipelines import find_runnable, to_model
 from services.gateway.models.queue_depths import Counts, QueueDepths
 from services.gateway.models.schemas import (
+    MemoryView,
     ModelDetails,
     ModelList,
     ModelView,
     Percentiles,
     RecentView,
+    ResidencyView,
     TensorView,
     TritonTimes,
     VersionView,
 )
-from services.gateway.models.store import ModelStore, ModelVersion, Recent, Workload
+from services.gateway.models.store import ModelStore, ModelVersion, Recent, Residency, Workload
 from services.gateway.models.workloads import WorkloadReader, Workloads
 
 
@@ -61,7 +63,8 @@ async def list_models(request: Caller, services: Services) -> ModelList:
     for stored in await services.pipelines.list_newest(request.user.tenant_id):
         if stored.name not in catalogue and may_run(request.user.models, stored.name):
             views[stored.name] = view_pipeline(to_model(stored, catalogue), most)
-    return ModelList([view for _, view in sorted(views.items())], next_cursor=None)
+    memory = None if workloads.memory is None else MemoryView(*workloads.memory)
+    return ModelList([view for _, view in sorted(views.items())], next_cursor=None, memory=memory)
 
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
@@ -116,6 +119,20 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Work
         max_running_per_tenant=model.max_running_per_tenant,
         reuse_seconds=read_default(model.settings),
         loaded_at=model.loaded_at,
+        residency=view_residency(workloads.residencies.get(model.name)),
+    )
+
+
+def view_residency(found: Residency | None) -> ResidencyView | None:
+    if found is None:
+        return None
+    return ResidencyView(
+        state=found.state,
+        memory=found.memory,
+        load_seconds=None if found.load_seconds is None else round(found.load_seconds, 3),
+        place=found.place,
+        expected_at=found.expected_at,
+        why=found.why,
     )
 
 
@@ -138,6 +155,7 @@ def view_pipeline(pipeline: ModelVersion, max_tensor: int) -> ModelView:
         max_running_per_tenant=None,
         reuse_seconds=None,
         loaded_at=None,
+        residency=None,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from common.job_states import Priority
 from common.tensors import Datatype
+from services.gateway.models.store import ResidencyState
 
 
 class TensorView(msgspec.Struct, frozen=True):
@@ -35,6 +36,35 @@ class VersionView(msgspec.Struct, frozen=True):
     """Whether the version can run now."""
     reason: str | None
     """Why Triton does not serve the version; null if it does, or if nobody knows."""
+
+
+class ResidencyView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether Triton holds the model, if the queue decides that.
+
+    Of several Tritons, it is the one where a job can start first.
+    """
+
+    state: ResidencyState
+    """`absent`, `loading`, `resident`, or `draining`: no job of it starts, and it is unloaded soon."""
+    memory: int | None
+    """The bytes of Triton that the model counts for while it is not absent. Null: they are not known yet."""
+    load_seconds: float | None
+    """How long a load takes, on average. Null: it was never loaded."""
+    place: int | None
+    """The number of the model in the order of loads, from 1. Null: nobody waits for it."""
+    expected_at: datetime | None
+    """When it can probably run. Null: it is not known, or nobody waits for it."""
+    why: str | None
+    """Why it has this place, as a sentence. Null: nobody waits for it."""
+
+
+class MemoryView(msgspec.Struct, frozen=True):
+    """The memory for models of all Tritons together where the queue decides what they hold."""
+
+    used: int
+    """The bytes that the models in memory count for, also those that your key may not run."""
+    budget: int
+    """The bytes that an operator allows for models."""
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +117,11 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
     They do if `charonia.weights` in the model's configuration is the same. Null: it is not known, and of a pipeline.
     """
+    residency: ResidencyView | None
+    """Whether Triton holds the model. A model that is absent is not `ready`, and its jobs let Triton load it.
+
+    Null: all models of its Triton stay loaded, and of a pipeline.
+    """
 
 
 class Percentiles(msgspec.Struct, frozen=True):
@@ -138,3 +173,5 @@ class ModelList(msgspec.Struct, frozen=True):
     """The models, by name."""
     next_cursor: str | None
     """The `cursor` of the next page; null on the last one. So far there is one page."""
+    memory: MemoryView | None
+    """The memory for models. Null: all models stay loaded."""

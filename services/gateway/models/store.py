@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -15,6 +15,8 @@ from common.tensors import Signature
 
 QUERIES = sql.load("services.gateway.models")
 RECENT_JOBS = 200
+
+ResidencyState: TypeAlias = Literal["absent", "loading", "resident", "draining"]
 
 log = Log("models")
 
@@ -60,6 +62,22 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # why a version does not run; None: all run, or no dispatcher knows
 
 
+class Residency(msgspec.Struct, frozen=True, kw_only=True):
+    """What the elected dispatcher of a Triton says of a model there. Sizes are bytes."""
+
+    server: str
+    model: str
+    state: ResidencyState
+    memory: int | None = None  # what it counts for; None: not known
+    load_seconds: float | None = None
+    loaded_at: datetime | None = None
+    place: int | None = None  # in the order of loads; None: nobody waits for the model there
+    expected_at: datetime | None = None  # when it can probably run
+    why: str | None = None  # why it has this place
+    reason: str | None = None  # why it is not loaded: the error of the last load, or its size
+    budget: int  # what the Triton has for models
+
+
 class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """How long recent jobs waited and ran, in milliseconds: the median and the 95th percentile. None without jobs."""
 
@@ -99,6 +117,10 @@ class ModelStore:
         """Return the workload of every model."""
         found = await self._database.fetch(QUERIES["list_workloads"])
         return [Workload(**{**record, "slots": int(record["slots"])}) for record in found]
+
+    async def list_residencies(self) -> list[Residency]:
+        """Return what is known of each model in each Triton whose memory is managed."""
+        return [Residency(**record) for record in await self._database.fetch(QUERIES["list_residencies"])]
 
     async def count_running(self) -> dict[tuple[str, UUID], int]:
         """Count running jobs by (model, tenant)."""

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from common.postgres.batcher import Batcher
 from services.gateway.models import freshness
-from services.gateway.models.store import ModelStore, Workload
+from services.gateway.models.residencies import MemoryUse, add_up, choose_best
+from services.gateway.models.store import ModelStore, Residency, Workload
 
 
 class Workloads(NamedTuple):
@@ -21,6 +22,8 @@ class Workloads(NamedTuple):
     running_of_tenants: Mapping[tuple[str, UUID], int]  # jobs by (model, tenant)
     paused_tenants: Collection[UUID]
     held_models: Collection[str] = ()  # on a dispatcher of them a suspected poison job runs alone
+    residencies: Mapping[str, Residency] = {}  # of models in Tritons whose memory is managed
+    memory: MemoryUse | None = None  # of these Tritons; None: there are none
 
 
 class WorkloadReader:
@@ -46,6 +49,16 @@ class WorkloadReader:
             running: Counter[str] = Counter()
             for (model, _), jobs in of_tenants.items():
                 running[model] += jobs
-            self._last = Workloads(paused.now, models, running, of_tenants, paused.tenants, paused.held_models)
+            found = await self._store.list_residencies()
+            self._last = Workloads(
+                at=paused.now,
+                models=models,
+                running=running,
+                running_of_tenants=of_tenants,
+                paused_tenants=paused.tenants,
+                held_models=paused.held_models,
+                residencies=choose_best(found),
+                memory=add_up(found),
+            )
             self._fresh_until = self._clock() + freshness.FRESH_SECONDS
         return [self._last] * len(readers)

@@ -54,6 +54,14 @@ MODEL = {
     "max_running_per_tenant": None,
     "reuse_seconds": 3600,
     "loaded_at": "2026-11-20T08:02:11.204Z",
+    "residency": {
+        "state": "resident",
+        "memory": 6_442_450_944,
+        "load_seconds": 11.4,
+        "place": None,
+        "expected_at": None,
+        "why": None,
+    },
 }
 KEY = {
     "id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
@@ -192,7 +200,11 @@ ANSWERS: dict[str, Any] = {
         "recent": {"jobs": 200, "queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95": 52}},
         "triton": {"queue_ms": 15.2, "compute_ms": 16.8},
     },
-    "ModelList": {"items": [MODEL], "next_cursor": None},
+    "ModelList": {
+        "items": [MODEL],
+        "next_cursor": None,
+        "memory": {"used": 33_285_996_544, "budget": 42_949_672_960},
+    },
     "PipelineView": PIPELINE,
     "PipelineDetails": PIPELINE | {"versions": ["2", "1"]},
     "PipelinePage": {"items": [PIPELINE], "next_cursor": None},

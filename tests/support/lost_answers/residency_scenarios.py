@@ -26,7 +26,7 @@ async def follow_once(world: World) -> None:
     await world.own.execute("INSERT INTO residencies (server, name, phase) VALUES ('gone:1', 'drained', 'absent')")
     async with world.database() as database:
         store = ResidencyStore(database, "test:2", "gone")
-        await repeat(lambda: store.join(["drained"]))
+        await repeat(lambda: store.join(["drained"], 100))
         await repeat(lambda: ModelStore(database, "gone").find_known(["echo"]))
         await repeat(lambda: store.note_drains(["drained"]))
         await repeat(lambda: store.remove_others(["drained"], "nobody"))

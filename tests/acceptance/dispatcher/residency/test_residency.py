@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import asyncpg
 import httpx
@@ -44,6 +45,21 @@ class Served:
         assert answer.is_success, answer.text
         status: str = answer.json()["status"]
         return status
+
+    async def get(self, path: str) -> Any:
+        """Return what a client sees."""
+        answer = await self._http.get(path)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def see(self, model: str, state: str) -> Any:
+        """Return a model as clients see it, once they see it in a state."""
+
+        async def poll() -> Any:
+            seen = await self.get(f"/v1/models/{model}")
+            return seen if seen["residency"]["state"] == state and seen["ready"] is (state == "resident") else None
+
+        return await eventually(poll, f"clients see that {model} is {state}")
 
     async def read(self, model: str) -> asyncpg.Record:
         row = await self._database.fetchrow("SELECT *, now() AS now FROM residencies WHERE name = $1", model)
@@ -180,6 +196,29 @@ async def test_a_job_that_finds_its_model_counts_as_a_hit(served: Served) -> Non
         assert await served.count_hits(model) == before + is_hit
 
 
+async def test_clients_see_what_triton_holds_and_what_a_job_waits_for(served: Served) -> None:
+    absent = await served.find_absent()
+    seen = await served.see(absent, "absent")
+    assert (seen["reason"], [each["reason"] for each in seen["versions"]]) == (None, [None])
+    assert (seen["residency"]["memory"], seen["residency"]["place"], seen["residency"]["why"]) == (
+        70 * MEGABYTE,
+        None,
+        None,
+    )
+    assert seen["residency"]["load_seconds"] > 0
+    async with served.held_load() as (model, job):
+        assert model == absent
+        residency = (await served.see(model, "loading"))["residency"]
+        assert (residency["place"], residency["why"]) == (1, "It is being loaded.")
+        (waits,) = (await served.get(f"/v1/jobs?model={model}&status=queued"))["items"]
+        assert waits["waiting_for"]["code"] == "model_loading"
+        assert waits["waiting_for"]["detail"].startswith("Triton is loading the model")
+        assert 0 < (await served.get("/v1/models"))["memory"]["used"] <= BUDGET
+    assert await job == "succeeded"
+    assert (await served.see(model, "resident"))["residency"]["place"] is None
+    assert (await served.get("/v1/models"))["memory"]["budget"] == BUDGET
+
+
 async def test_a_killed_leader_leaves_its_load_to_the_next_one(served: Served) -> None:
     leader = await served.find_leader()
     async with served.held_load() as (model, job):
@@ -215,6 +254,7 @@ async def test_a_load_that_fails_says_why_and_backs_off(served: Served) -> None:
         return row if row["failures"] == 2 and row["phase"] == "absent" else None
 
     row = await eventually(has_failed_twice, "two loads have failed")
+    assert "the weights are torn" in (await served.see(model, "absent"))["reason"]
     assert "the weights are torn" in row["reason"]
     assert str(served.models.folder) not in row["reason"]
     assert 0 < (row["next_try_at"] - row["now"]).total_seconds() <= 10

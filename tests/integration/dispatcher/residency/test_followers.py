@@ -24,7 +24,7 @@ class Dispatcher:
         self.model.add_version(ECHO, 1)
         self.model.update_ready({"1"})
         store = ResidencyStore(database, SERVER, "w")
-        self.follower = Follower(store, {"echo": self.model}, self.refresh_requested, ["e*", "other"])
+        self.follower = Follower(store, {"echo": self.model}, self.refresh_requested, ["e*", "other"], 100)
 
     @property
     def starts_jobs(self) -> bool:

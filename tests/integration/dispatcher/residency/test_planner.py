@@ -92,7 +92,7 @@ class World:
 @pytest.fixture
 async def world(database: Database) -> World:
     world = World(database, FakeTriton("a", "b", "c"))
-    await world.store.join(["*"])
+    await world.store.join(["*"], BUDGET)
     assert (await world.lease.acquire()).held
     memory = {"charonia.memory": "100"}
     versions = [ModelVersion(name, "1", False, 0, 1, [], [], memory) for name in "abc"]
@@ -199,7 +199,7 @@ async def test_a_model_in_quarantine_is_left_alone(world: World, tenant: UUID) -
 async def test_a_model_stays_until_its_first_load_has_told_what_it_declares(database: Database) -> None:
     """Otherwise two new models would take turns for ever, if they do not fit beside each other."""
     world = World(database, FakeTriton("new", "newer"))
-    await world.store.join(["*"])
+    await world.store.join(["*"], BUDGET)
     assert (await world.lease.acquire()).held
     (load,) = await world.look()
     first = load.removeprefix("load ")

@@ -224,6 +224,20 @@ async def test_a_reason_is_not_that_of_a_dead_dispatcher(database: Database, sto
     assert await explain(database, await submit(database, tenant), tenant) == WaitingFor("triton", text)
 
 
+async def test_a_model_that_triton_is_to_load(database: Database, stores: Stores, tenant: UUID) -> None:
+    await stores.models.save_models([(MODEL, False)], in_repository=[("echo", "1")])
+    await database.fetch("UPDATE dispatchers SET server = 'triton:1', model_memory = 1000")
+    await database.fetch(
+        "INSERT INTO residencies (server, name, phase, place, expected_at) "
+        "VALUES ('triton:1', 'echo', 'absent', 2, now() + interval '1 hour')"
+    )
+    job = await submit(database, tenant)
+    text = "the model is not loaded; it is number 2 of those to be loaded, and can probably run in 60 min"
+    assert await explain(database, job, tenant) == WaitingFor("model_loading", text)
+    await database.fetch("INSERT INTO model_limits (model, paused_at) VALUES ('echo', now())")
+    assert await read_code(database, job, tenant) == "paused"
+
+
 async def test_an_ended_job_waits_for_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await database.fetch("UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now()")

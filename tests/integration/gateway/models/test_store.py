@@ -8,6 +8,7 @@ from common.job_states import Priority
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
 from services.dispatcher.models.store import ModelStore as DispatcherStore
+from services.dispatcher.residency.store import ResidencyStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import claim, submit
@@ -90,3 +91,36 @@ async def test_waiting_jobs_are_counted_by_model_and_priority(
     await submit(database, tenant, priority=Priority.LOW)
     await claim(database, await submit(database, tenant))
     assert await store.count_queued() == {("echo", "normal"): 2, ("echo", "low"): 1}
+
+
+async def test_residencies_are_those_of_live_dispatchers_that_manage_memory(
+    database: Database, store: ModelStore
+) -> None:
+    for server, worker in (("a:1", "first"), ("b:1", "gone")):
+        await ResidencyStore(database, server, worker).join(["*"], 1000)
+    await Stores(database).models.save_models([])  # a dispatcher that leaves its Triton as it is
+    added = (
+        "INSERT INTO residencies (server, name, phase, memory, load_seconds, place, expected_at, why, reason) "
+        "VALUES ($1, 'ocr', 'absent', 600, 2.5, 1, now(), 'It waits.', 'no room')"
+    )
+    for server in ("a:1", "b:1", "c:1"):
+        await database.fetch(added, server)
+    await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '9 seconds' WHERE worker = 'gone'")
+    (found,) = await store.list_residencies()
+    assert (found.server, found.model, found.state, found.memory, found.budget) == ("a:1", "ocr", "absent", 600, 1000)
+    assert (found.load_seconds, found.place, found.why, found.reason) == (2.5, 1, "It waits.", "no room")
+    assert found.expected_at is not None
+
+
+async def test_why_a_load_failed_comes_before_what_triton_says_of_it(database: Database, store: ModelStore) -> None:
+    dispatcher = DispatcherStore(database, "first")
+    await ResidencyStore(database, "a:1", "first").join(["*"], 1000)
+    await dispatcher.save_models([(ModelVersion("ocr", "1", False, 0, 1, [], []), False)], in_repository=[("ocr", "1")])
+    await dispatcher.save_unloaded({("new", ""): "it is new"})
+    assert [(each.name, each.reason) for each in await store.list_models()] == [("new", "it is new"), ("ocr", None)]
+    failed = "INSERT INTO residencies (server, name, phase, reason) VALUES ($1, $2, 'absent', $3)"
+    for name, reason in (("new", "it is too large"), ("ocr", "no room")):
+        await database.fetch(failed, "a:1", name, reason)
+        await database.fetch(failed, "gone:1", name, "a dead dispatcher said so")
+    found = [(each.name, each.declared, each.reason) for each in await store.list_models()]
+    assert found == [("new", False, "it is too large"), ("ocr", True, "no room")]

@@ -7,7 +7,9 @@ import pytest
 from services.dispatcher.triton.unloaded import (
     LOADING,
     MAX_UNLOADED,
+    NOT_LEARNED,
     NOT_LOADED,
+    explain_absent,
     explain_state,
     find_unloaded,
     list_repository,
@@ -70,3 +72,18 @@ def test_the_repository_has_all_models_with_the_versions_that_are_known() -> Non
     ]
     index = [SimpleNamespace(name=name, version=version, state=state) for name, version, state in entries]
     assert list_repository(index) == {"new": set(), "loaded": {"1", "2"}, ".hidden": {"1"}}
+
+
+def test_only_errors_and_models_to_learn_have_a_reason_where_jobs_load_models() -> None:
+    found = {
+        ("known", "1"): NOT_LOADED,
+        ("coming", "1"): LOADING,
+        ("broken", "1"): "Triton could not load it: no torch",
+        ("new", ""): NOT_LOADED,
+        ("learned", ""): LOADING,
+    }
+    assert explain_absent(found, ["known", "coming", "broken"]) == {
+        ("broken", "1"): "Triton could not load it: no torch",
+        ("new", ""): NOT_LEARNED,
+        ("learned", ""): NOT_LEARNED,
+    }
