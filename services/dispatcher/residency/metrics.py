@@ -23,6 +23,11 @@ load_seconds = Histogram(
 memory_bytes = Gauge(
     "charonia_model_memory_bytes", "Bytes of Triton that a model counts for. 0: it is not loaded.", ["model"]
 )
+load_failing = Gauge(
+    "charonia_model_load_failing",
+    "Whether a model is not loaded because its last load failed, or because it is larger than the memory for models.",
+    ["model"],
+)
 
 
 def note_ended(loaded: Loaded) -> None:
@@ -37,6 +42,7 @@ def note_change(before: Residency, now: Residency, *, is_own: bool) -> None:
     """Count what became of a model. `is_own`: this process loaded it, or tried to."""
     swaps.labels(now.name).inc(before.for_model is not None and now.phase is Phase.ABSENT)
     memory_bytes.labels(now.name).set(0 if now.phase is Phase.ABSENT else now.memory or 0)
+    load_failing.labels(now.name).set(now.phase is Phase.ABSENT and now.reason is not None)
     if now.loaded_at != before.loaded_at and now.loaded_at is not None and not is_own:
         loads.labels(now.name, "other").inc()
 
@@ -44,3 +50,4 @@ def note_change(before: Residency, now: Residency, *, is_own: bool) -> None:
 def forget() -> None:
     """Forget what another process knows better from now on."""
     memory_bytes.clear()
+    load_failing.clear()
