@@ -52,12 +52,28 @@ class TritonTimes(msgspec.Struct, frozen=True):
     compute_ms: float | None
 
 
+class Residency(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether Triton holds a model: `absent`, `loading`, `resident`, or `draining` before it is unloaded.
+
+    `memory` is in bytes. `place` is the number in the order of loads, `expected_at` when the model can probably run,
+    and `why` the reason. These three are None if nobody waits for the model.
+    """
+
+    state: str
+    memory: int | None = None
+    load_seconds: float | None = None
+    place: int | None = None
+    expected_at: datetime | None = None
+    why: str | None = None
+
+
 class ModelInfo(ApiObject, frozen=True, kw_only=True):
     """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority.
 
     `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists. A pipeline has
     no `max_batch_size`, `queue`, `slots` or `running`. `reuse_seconds` is how old a result may be that a job takes
-    without `reuse`. `loaded_at` is when the model was loaded that runs now.
+    without `reuse`. `loaded_at` is when the model was loaded that runs now. `residency` is None if all models stay
+    loaded.
     """
 
     kind: str = "model"
@@ -77,5 +93,6 @@ class ModelInfo(ApiObject, frozen=True, kw_only=True):
     max_running_per_tenant: int | None = None
     reuse_seconds: float | None = None
     loaded_at: datetime | None = None
+    residency: Residency | None = None
     recent: RecentJobs | None = None
     triton: TritonTimes | None = None

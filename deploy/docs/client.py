@@ -22,7 +22,15 @@ SHOWN = {
     "webhook_signatures.py": ["verify"],
     "references.py": ["FileId", "Url"],
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
-    "model_schemas.py": ["ModelInfo", "TensorInfo", "VersionInfo", "RecentJobs", "Percentiles", "TritonTimes"],
+    "model_schemas.py": [
+        "ModelInfo",
+        "Residency",
+        "TensorInfo",
+        "VersionInfo",
+        "RecentJobs",
+        "Percentiles",
+        "TritonTimes",
+    ],
     "pipeline_schemas.py": ["PipelineData", "CheckedPipeline"],
     "schemas.py": [
         *(

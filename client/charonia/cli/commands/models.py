@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Annotated
 from urllib.parse import quote
 
@@ -12,10 +13,20 @@ from charonia.cli.completion import complete_models
 from charonia.cli.registry import command
 from charonia.cli.session import Session
 from charonia.cli.terminal.console import show_text
-from charonia.cli.terminal.tables import Cell, make_table, print_fields, print_list, show_ms, show_status
+from charonia.cli.terminal.tables import (
+    Cell,
+    make_table,
+    print_fields,
+    print_list,
+    show_age,
+    show_bytes,
+    show_ms,
+    show_status,
+)
 from charonia.model_schemas import (
     ModelInfo,
     Percentiles,
+    Residency,
     TensorInfo,
 )
 
@@ -47,7 +58,9 @@ def find_status(model: ModelInfo) -> str:
     """Return the state of a model in a word."""
     if model.paused:
         return "paused"
-    return "ready" if model.ready else "away"
+    if model.ready or model.residency is None or model.residency.state == "resident":
+        return "ready" if model.ready else "away"
+    return model.residency.state
 
 
 def show_row(model: ModelInfo) -> Sequence[Cell]:
@@ -68,6 +81,8 @@ def print_model(session: Session, model: ModelInfo) -> None:
         ("model", model.name + (", streaming" if model.streaming else "")),
         ("status", show_status(find_status(model))),
         ("reason", None if model.reason is None else show_text(model.reason, "red")),
+        ("next load", None if model.residency is None else show_place(model.residency)),
+        ("memory", None if model.residency is None else show_memory(model.residency)),
         ("versions", ", ".join(each.version for each in model.versions)),
         ("batch", f"up to {model.max_batch_size}" if model.max_batch_size else None),
         ("waiting", None if model.queue is None else waiting or "0"),
@@ -81,6 +96,22 @@ def print_model(session: Session, model: ModelInfo) -> None:
     print_fields(session, fields)
     arguments = " ".join(f"{shlex.quote(each.name)}=…" for each in model.inputs if not each.optional)
     session.note(f"run it: charonia run {shlex.quote(model.name)} {arguments}")
+
+
+def show_place(residency: Residency) -> str | None:
+    """Return which load gets a model into memory, when and why. None: nobody waits for one."""
+    if residency.place is None:
+        return None
+    at = residency.expected_at
+    expected = f", ready {show_age(at)}" if at is not None and at > datetime.now(timezone.utc) else ""
+    return f"number {residency.place}{expected}" + (f": {residency.why}" if residency.why else "")
+
+
+def show_memory(residency: Residency) -> str | None:
+    """Return what a model takes of Triton while it is loaded, and how long a load takes. None: neither is known."""
+    size = None if residency.memory is None else show_bytes(residency.memory)
+    load = None if residency.load_seconds is None else f"a load takes {show_ms(1000 * residency.load_seconds)}"
+    return ", ".join(part for part in (size, load) if part) or None
 
 
 def show_tensor(tensor: TensorInfo) -> str:

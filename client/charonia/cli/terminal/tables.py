@@ -27,6 +27,8 @@ STYLES = {
     "exhausted": "red",
     "disabled": "red",
     "away": "red",
+    "loading": "cyan",
+    "draining": "yellow",
     "expired": "yellow",
     "canceled": "yellow",
     "paused": "yellow",
