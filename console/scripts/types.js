@@ -91,8 +91,22 @@
  * @property {number | null} slots
  * @property {number | null} running
  * @property {boolean} paused
+ * @property {Residency | null} [residency] null: all models of its Triton stay loaded
  * @property {number | null} [reuse_seconds] how old results are that its jobs take by default; 0: it refuses that
  */
+
+/**
+ * Whether Triton holds a model. The last three are null if nobody waits for it.
+ * @typedef {object} Residency
+ * @property {"absent" | "loading" | "resident" | "draining"} state
+ * @property {number | null} memory in bytes
+ * @property {number | null} load_seconds
+ * @property {number | null} place in the order of loads, from 1
+ * @property {string | null} expected_at
+ * @property {string | null} why
+ */
+
+/** @typedef {{ used: number, budget: number }} Memory bytes of all Tritons for models */
 
 /**
  * @template T

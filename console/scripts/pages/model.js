@@ -8,6 +8,7 @@ import { useLoad } from "../load.js";
 import { decodeName, linkTo } from "../navigation.js";
 import { CodeBlock } from "../parts/copy.js";
 import { Show, Trouble } from "../parts/notices.js";
+import { Facts, explainAbsence } from "../parts/residency.js";
 import { StatusBadge } from "../parts/status.js";
 import { countWaiting, nameState } from "./models.js";
 import { linkToPipeline } from "./pipelines.js";
@@ -26,10 +27,13 @@ export function ModelPage({ name }) {
 
 /** @param {{ model: ModelDetails }} props */
 function Details({ model }) {
-  const { recent, triton } = model;
+  const { recent, triton, residency } = model;
+  const isAbsent = !model.ready && residency && residency.state !== "resident";
   return html`<section class="panel" aria-label="State">
       <p class="headline"><${StatusBadge} of=${nameState(model)} /> ${model.streaming && html`<span class="badge quiet">streams</span>`}</p>
-      <${Trouble} error=${model.ready ? null : new Error(model.reason ?? "no dispatcher runs the model")} />
+      ${isAbsent && !model.reason
+        ? html`<p>${explainAbsence(residency)}</p>`
+        : html`<${Trouble} error=${model.ready ? null : new Error(model.reason ?? "no dispatcher runs the model")} />`}
       <dl class="facts">
         ${model.queue && html`<div><dt>Waiting</dt><dd><a href=${linkTo("/jobs", { model: model.name, status: "queued" })}>${formatCount(countWaiting(model.queue))}</a>${" "}
           <small class="faint">high ${model.queue.high}, normal ${model.queue.normal}, low ${model.queue.low}</small></dd></div>`}
@@ -40,6 +44,7 @@ function Details({ model }) {
         <div><dt>Your recent jobs</dt><dd><a href=${linkTo("/jobs", { model: model.name })}>${formatCount(recent.jobs)}</a></dd></div>
         ${triton && html`<div><dt>On Triton, queue and computation</dt><dd>${formatDuration(triton.queue_ms)}, ${formatDuration(triton.compute_ms)}</dd></div>`}
         ${typeof model.reuse_seconds === "number" && html`<div><dt>Reuses results</dt><dd>${model.reuse_seconds === 0 ? "no, it refuses that" : `up to ${formatDuration(1_000 * model.reuse_seconds)} old`}</dd></div>`}
+        ${residency && html`<${Facts} of=${residency} />`}
         <div><dt>Versions</dt><dd>${model.versions.map((each) => each.version).join(", ")}</dd></div>
         ${model.max_batch_size !== null && html`<div><dt>Largest batch</dt><dd>${model.max_batch_size}</dd></div>`}
       </dl>

@@ -7,6 +7,7 @@ const TONES = {
   ...{ queued: "quiet", processing: "busy", canceling: "busy", succeeded: "good", failed: "bad" },
   ...{ canceled: "quiet", expired: "warn", pending: "busy", exhausted: "bad", enabled: "good", disabled: "bad", failing: "bad" },
   ...{ ready: "good", away: "bad", paused: "warn", running: "busy", validating: "busy", in_progress: "busy", finalizing: "busy", cancelling: "busy", cancelled: "quiet", completed: "good", skipped: "quiet", none: "quiet", waiting: "quiet" },
+  ...{ loading: "busy", draining: "warn", absent: "quiet" },
 };
 
 /** @param {{ of: string, title?: string }} props */
