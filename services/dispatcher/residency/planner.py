@@ -227,7 +227,7 @@ class Planner:
         try:
             await self._store.save(changed, self._holder)
             if now - self._cleaned_at > CLEAN_SECONDS:
-                await self._store.remove_others([*looked.states], self._holder)
+                await self._store.remove_others([*self._rows], self._holder)
                 self._cleaned_at = now
         except (Unavailable, NotLeading):
             self._rows, self._saved, self._undone = {}, {}, begun  # the rows say what was saved

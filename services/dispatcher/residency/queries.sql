@@ -145,8 +145,8 @@ WITH led AS MATERIALIZED (
 SELECT EXISTS (SELECT FROM led) AS leads;
 
 -- name: remove_residencies
--- Removes the rows of a server ($1) whose models are not among those ($2) that its repository has, if a process ($4)
--- leads its role ($3). Removes what servers left that no dispatcher has had for a day.
+-- Removes the rows of a server ($1) whose models are not among those ($2) that its dispatchers may load or that it has
+-- loaded, if a process ($4) leads its role ($3). Removes what servers left that no dispatcher has had for a day.
 WITH forgotten AS (
   DELETE FROM leader_leases l
   WHERE l.role LIKE 'residency %' AND l.role <> $3

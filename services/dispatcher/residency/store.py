@@ -87,7 +87,7 @@ class ResidencyStore:
             raise NotLeading("another dispatcher decides what this Triton holds")
 
     async def remove_others(self, names: Collection[str], holder: str) -> None:
-        """Remove the rows of models that are not in the repository, and what Tritons left that are gone."""
+        """Remove the rows of all models but these, and what Tritons left that are gone."""
         await self._database.fetch(QUERIES["remove_residencies"], self.server, list(names), self.role, holder)
 
     async def list_phases(self) -> dict[str, Phase]:

@@ -186,6 +186,17 @@ async def test_models_of_nobody_stay_and_take_their_part(world: World, tenant: U
     assert await world.phases() == {"a": "resident", "b": "draining", "c": "absent"}
 
 
+async def test_what_is_known_of_a_model_of_nobody_ends_with_its_unload(world: World) -> None:
+    await world.database.fetch("UPDATE dispatchers SET models = '{b}'")
+    world.triton.states |= {"a": "READY"}
+    await world.look()
+    assert await world.phases() == {"a": "resident", "b": "absent"}
+    world.triton.states |= {"a": "UNAVAILABLE"}
+    world.planner = world.make_planner(world.store)
+    await world.look()
+    assert await world.phases() == {"b": "absent"}
+
+
 async def test_a_model_in_quarantine_is_left_alone(world: World, tenant: UUID) -> None:
     world.triton.states |= {"a": "READY", "b": "READY"}
     for name in "ab":
