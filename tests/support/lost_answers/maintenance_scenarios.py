@@ -244,8 +244,6 @@ async def know_models(world: World) -> None:
         await world.own.execute(OLD_LOAD, long_ago)
         await world.own.execute(row, "echo", None, long_ago)
         await world.own.execute(row, "retired", long_ago, datetime.now(UTC))
-        forgotten = "INSERT INTO model_loads (server, name, version, load_id, executions, seen_at) VALUES "
-        await world.own.execute(f"{forgotten} ('old:1', 'echo', '1', $1, 0, $2)", uuid4(), long_ago)
         for _ in range(3):
             await repeat(lambda: store.retire_models(600))
         loads = LoadStore(database, "test:1", "test-worker")
