@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from services.dispatcher.residency.demand import NO_DEMAND, Demand
+from services.dispatcher.residency.demand_store import NO_DEMAND, Demand
 from services.dispatcher.residency.loads import Loaded
 from services.dispatcher.residency.state import Model, Phase
 from services.dispatcher.residency.store import Found, Residency

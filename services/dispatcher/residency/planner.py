@@ -14,7 +14,7 @@ from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.residency import metrics
-from services.dispatcher.residency.demand import NO_DEMAND, Demand, measure_demand
+from services.dispatcher.residency.demand_store import NO_DEMAND, Demand, measure_demand
 from services.dispatcher.residency.loads import Loaded, Loads
 from services.dispatcher.residency.memory import Meter
 from services.dispatcher.residency.observations import Usage, describe, find_steps, follow, move, note_ended, size

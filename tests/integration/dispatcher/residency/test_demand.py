@@ -7,8 +7,8 @@ import pytest
 
 from common.job_states import Priority
 from common.postgres.database import Database
-from services.dispatcher.residency import demand
-from services.dispatcher.residency.demand import NO_DEMAND, Demand, measure_demand
+from services.dispatcher.residency import demand_store
+from services.dispatcher.residency.demand_store import NO_DEMAND, Demand, measure_demand
 from tests.integration.jobs import add_tenant, submit, take
 
 SERVER = "triton:8001"
@@ -72,8 +72,8 @@ async def test_a_suspect_counts_although_it_is_claimable_only_once_its_model_is_
 async def test_the_count_is_bounded_and_no_paused_tenant_hides_others(
     database: Database, tenant: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demand, "MAX_JOBS", 3)
-    monkeypatch.setattr(demand, "MAX_TENANTS", 1)
+    monkeypatch.setattr(demand_store, "MAX_JOBS", 3)
+    monkeypatch.setattr(demand_store, "MAX_TENANTS", 1)
     await database.fetch("UPDATE tenants SET paused_at = now() WHERE id = $1", tenant)  # it comes first
     for owner, count in ((tenant, 4), (await add_tenant(database, "second"), 5)):
         for _ in range(count):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import helm, install, language_models, npm_packages, system, triton_venv
+from deploy.local import helm, install, language_models, npm_packages, older_openai, system, triton_venv
 from deploy.local.errors import CommandFailed, MissingPrograms
 from deploy.local.install import Step, find_steps, run_steps
 from deploy.local.processes.command import run
@@ -74,9 +74,11 @@ def test_only_what_is_asked_for_is_installed(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr(helm, "DIRECTORY", tmp_path / "helm")
     monkeypatch.setattr(npm_packages, "DIRECTORY", tmp_path / "javascript")
+    monkeypatch.setattr(older_openai, "DIRECTORY", tmp_path / "older")
     settings = Settings(triton_venv=tmp_path / "triton")
     assert [step.name for step in find_steps(settings, venv=ROOT / ".venv", stack=False)] == ["Python packages"]
-    debian, python, triton, language, program, packages = find_steps(settings, venv=ROOT / ".venv", tests=True)
+    steps = find_steps(settings, venv=ROOT / ".venv", tests=True)
+    debian, python, triton, language, program, packages, older = steps
     assert "rabbitmq-server" in debian.detail
     assert "prometheus" in debian.detail
     assert "chromium" in debian.detail
@@ -87,8 +89,9 @@ def test_only_what_is_asked_for_is_installed(monkeypatch: pytest.MonkeyPatch, tm
     assert language.detail == f" into {tmp_path / 'triton'}, 150 MB"
     assert program.detail == f" into {tmp_path / 'helm'}"
     assert packages.detail == f" into {tmp_path / 'javascript'}"
+    assert older.detail == f" into {tmp_path / 'older'}"
     usual = {step.name for step in find_steps(settings, venv=ROOT / ".venv")}
-    assert not {language.name, program.name, packages.name} & usual
+    assert not {language.name, program.name, packages.name, older.name} & usual
     asked = replace(settings, language_models=1)
     assert {step.name for step in find_steps(asked, venv=ROOT / ".venv")} == {*usual, language.name}
     (checker,) = find_steps(settings, stack=False, checks=True)
