@@ -87,8 +87,9 @@ SELECT DISTINCT unnest(models) AS pattern FROM dispatchers_now WHERE server = $1
 
 -- name: list_models
 -- Returns what is known of models ($2) of a server ($1): the row of their residency if there is one, and what
--- dispatchers save of them. `serving`: a live dispatcher of the server starts jobs. `elsewhere`: other servers that have
--- the model ready, or load it. Times are in seconds since 1970.
+-- dispatchers save of them. `slots`: jobs that Triton runs at once; a dispatcher has twice as many. `serving`: a live
+-- dispatcher of the server starts jobs. `elsewhere`: other servers that have the model ready, or load it. Times are in
+-- seconds since 1970.
 SELECT
   t.name, extract(epoch FROM now())::double precision AS now,
   r.phase, extract(epoch FROM r.changed_at)::double precision AS changed_at, r.memory, r.measured, r.assumed, r.keep,
@@ -104,7 +105,7 @@ FROM unnest($2::text[]) AS t(name)
 LEFT JOIN residencies r ON r.server = $1 AND r.name = t.name
 LEFT JOIN (
   SELECT
-    name, avg(compute_ms) AS compute_ms, max(slots) AS slots,
+    name, avg(compute_ms) AS compute_ms, max(least(slots, instances * greatest(max_batch_size, 1))) AS slots,
     (array_agg(settings ORDER BY described_at DESC, worker))[1] AS settings,
     bool_or(ready AND is_alive AND server = $1) AS serving,
     count(DISTINCT coalesce(server, worker)) FILTER (WHERE ready AND is_alive AND server IS DISTINCT FROM $1) AS elsewhere

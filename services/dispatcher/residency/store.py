@@ -48,7 +48,7 @@ class Found(NamedTuple):
     is_known: bool
     declared: int | None
     compute_seconds: float | None
-    slots: int
+    slots: int  # jobs that Triton runs at once
     serving: bool  # a live dispatcher of this Triton starts jobs
     elsewhere: int
 

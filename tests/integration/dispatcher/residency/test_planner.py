@@ -238,3 +238,11 @@ async def test_rows_of_models_and_tritons_that_are_gone_are_removed(world: World
     assert await world.phases() == {"a": "absent", "b": "absent", "c": "absent"}
     roles = await world.database.fetch("SELECT role FROM leader_leases WHERE role LIKE 'residency%'")
     assert [row["role"] for row in roles] == [world.store.role]
+
+
+@pytest.mark.parametrize(("setting", "slots"), [(0, 16), (3, 3)])
+async def test_a_queue_is_worked_off_by_what_triton_runs_at_once(world: World, setting: int, slots: int) -> None:
+    version = ModelVersion("a", "1", False, 8, 2, [], [], {})  # batches of eight, two instances
+    await ModelStore(world.database, "w", slots=setting).save_models([(version, True)])
+    _, (found,) = await world.store.list_models(["a"])
+    assert found.slots == slots
