@@ -78,18 +78,21 @@ def list_quiet(
 
 
 def check_reloads(events: Sequence[ModelEvent], faults: Sequence[Fault]) -> Iterator[Finding]:
-    """Yield unloads of models that have not stalled since their last load, in this start of their Triton."""
-    stalls: dict[tuple[str, str], float] = {}
+    """Yield unloads of models without a cause since their last load, in this start of their Triton.
+
+    A cause is a stall, or that a dispatcher lets the model make room.
+    """
+    causes: dict[tuple[str, str], float] = {}
     for event in events:
         place = event.triton, event.model
-        if event.event == "model.quarantined":
+        if event.event in ("model.quarantined", "model.draining"):
             if event.reason != "shared":
-                stalls[place] = event.at
+                causes[place] = event.at
             continue
-        stalled = stalls.pop(place, 0.0)
+        caused = causes.pop(place, 0.0)
         started = max(
             (each.started for each in faults if each.name == event.triton and each.started < event.at), default=0
         )
-        if event.event == "model.unloaded" and stalled <= started:
+        if event.event == "model.unloaded" and caused <= started:
             seen = f"{event.model} in {event.triton}, {event.at - started:.1f} s after its start"
-            yield "", "no healthy model is reloaded", "a stall before", seen
+            yield "", "no healthy model is reloaded", "a stall or a drain before", seen

@@ -10,7 +10,7 @@ import msgspec
 from tests.storm.storm_log import ModelEvent, StormLog
 
 POLL_SECONDS = 0.2
-EVENTS = ("model.quarantined", "model.unloaded", "model.reloaded", "model.loaded")
+EVENTS = ("model.quarantined", "model.draining", "model.unloaded", "model.reloaded", "model.loaded")
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from tests.storm.load import Load
 from tests.storm.model_events import watch_models
 from tests.storm.pipelines import DEFINITIONS
 from tests.storm.receiver import Receiver
+from tests.storm.residency import limit_memory, list_models, wait_until_known
 from tests.storm.slot_samples import watch_slots
 from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import SUBSCRIPTION, StormLog
@@ -62,12 +63,14 @@ class Plan:
     pace: float = 1.0  # lower values mean less time between faults
     limit: int = 100_000  # jobs
     backlog: int = 50_000  # pending deliveries of another tenant's subscription
+    residency: bool = False  # half of the memory that the models need
 
 
 def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
     """Run a storm and print its report. Return the violations. The logs stay in the plan's directory."""
     settings = Settings.private(plan.directory, gateways=2, dispatchers=2, notifiers=2)
-    stack = Stack(replace(settings, environment=ENVIRONMENT, model_control="explicit"))
+    settings = replace(settings, environment=ENVIRONMENT, model_control="explicit")
+    stack = Stack(limit_memory(settings, plan.directory / "models") if plan.residency else settings)
     try:
         with stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(add_checks(stack.postgres.url))
@@ -98,6 +101,8 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
         ) as trouble,
     ):
         await subscribe(client, receiver)
+        if plan.residency:
+            await wait_until_known(client, list_models(stack.settings.model_repository))
         await store_pipelines(client)
         began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)

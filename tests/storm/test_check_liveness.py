@@ -96,6 +96,8 @@ def test_run_stands_still_although_nothing_of_it_waits_or_runs(
     ("events", "healthy"),
     [
         ([STALL, UNLOAD], False),
+        ([ModelEvent(1010.0, "triton-1", "model.draining", "work"), UNLOAD], False),
+        ([ModelEvent(1001.0, "triton-1", "model.draining", "work"), UNLOAD], True),
         ([UNLOAD], True),
         ([STALL, UNLOAD, UNLOAD], True),  # it was loaded since
         ([STALL, ModelEvent(1011.0, "triton-1", "model.loaded", "work"), UNLOAD], True),
