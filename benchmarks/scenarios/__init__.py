@@ -28,6 +28,7 @@ NAMES = (
     "pipelines",
     "chat",
     "reuse",
+    "residency",
     "idle",
     "consoles",
     "core",

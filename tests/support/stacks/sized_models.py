@@ -17,6 +17,7 @@ class TritonPythonModel:
         self._memory = bytearray(int((folder / "bytes").read_text()))
         for place in range(0, len(self._memory), 4096):
             self._memory[place] = 1
+        self._compute_seconds = float((folder / "compute").read_text())
         deadline = time.monotonic() + float((folder / "seconds").read_text())
         while time.monotonic() < deadline or (folder / "hold").exists():
             time.sleep(0.05)
@@ -27,13 +28,14 @@ class TritonPythonModel:
         return [self._answer(request) for request in requests]
 
     def _answer(self, request):
+        time.sleep(self._compute_seconds)
         x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
         return pb_utils.InferenceResponse([pb_utils.Tensor("y", (x * 2).astype("float32"))])
 """
 CONFIG = """
 name: "%s"
 backend: "python"
-max_batch_size: 8
+max_batch_size: 1
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
@@ -48,13 +50,17 @@ class SizedModels:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def add(self, name: str, size: int, seconds: float = 0.1, **settings: str) -> None:
-        """Add a model that takes `size` bytes. `settings` are its parameters without `charonia.`."""
+    def add(self, name: str, size: int, seconds: float = 0.1, compute_seconds: float = 0.0, **settings: str) -> None:
+        """Add a model that takes `size` bytes, `seconds` to load, and `compute_seconds` for each request.
+
+        `settings` are its parameters without `charonia.`.
+        """
         version = self.folder / name / "1"
         version.mkdir(parents=True)
         (version / "model.py").write_text(CODE)
         (version / "bytes").write_text(str(size))
         (version / "seconds").write_text(str(seconds))
+        (version / "compute").write_text(str(compute_seconds))
         self.declare(name, **settings)
 
     def declare(self, name: str, **settings: str) -> None:

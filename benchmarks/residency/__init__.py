@@ -1,0 +1,1 @@
+"""More models than memory: how jobs arrive, and other rules beside Charonia's."""
