@@ -20,6 +20,8 @@ ECHO = {"x": [[1.0]]}
 CLIENT_DATA = re.compile(r"[a-z]{3}_[0-9a-z]{26}|[0-9a-f]{8}-[0-9a-f]{4}-|://|/v9|PROPFIND|default")
 WITHIN = 60.0  # seconds; database metrics are collected every 10 s
 CALL_SECONDS = 30.0
+# Only a dispatcher that decides what Triton holds has it: tests/unit/dispatcher/residency/test_metrics.py.
+OFF_BY_DEFAULT = {"charonia_model_load_failing"}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ async def test_every_metric_in_rules_and_dashboards_exists(prometheus: Prometheu
     expressions = [rule["expr"] for rule in list_alerts()] + [
         each for file in DASHBOARDS for each in list_queries(file)
     ]
-    used = {metric for expression in expressions for metric in list_metrics(expression)}
+    used = {metric for expression in expressions for metric in list_metrics(expression)} - OFF_BY_DEFAULT
     missing = used
 
     async def poll() -> bool:
