@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS model_loads (
   load_id uuid NOT NULL,
   executions bigint NOT NULL CHECK (executions >= 0), -- requests that succeeded, as last seen; fewer are of another load
   loaded_at timestamptz NOT NULL DEFAULT now(), -- when a dispatcher first saw it
-  seen_at timestamptz NOT NULL DEFAULT now(), -- when a dispatcher last saved it; a row that nobody saves for a day goes
+  saved_by text NOT NULL, -- the dispatcher that last saved it
+  seen_at timestamptz NOT NULL DEFAULT now(), -- when it did; a row that nobody saves for a day goes
   PRIMARY KEY (server, name, version)
 ) WITH (fillfactor = 50);
 

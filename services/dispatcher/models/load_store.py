@@ -43,5 +43,5 @@ class LoadStore:
     async def save(self, loads: Sequence[LoadToSave]) -> Mapping[Model, Load]:
         """Save loads, except for those whose row changed meanwhile. Return what was saved."""
         rows = [(*load.model, load.id, load.before, load.executions) for load in loads]
-        found = await self._database.fetch(QUERIES["save_loads"], self._server, *to_columns(rows, 5))
+        found = await self._database.fetch(QUERIES["save_loads"], self._server, *to_columns(rows, 5), self._worker)
         return {(row["name"], row["version"]): Load(row["load_id"], row["loaded_at"]) for row in found}

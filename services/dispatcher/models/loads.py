@@ -40,7 +40,8 @@ class Load(NamedTuple):
 class SavedLoad(NamedTuple):
     """The load of a version as the dispatchers of one Triton share it.
 
-    `executions`: successful requests when it was saved. `held`: another live dispatcher says that it still runs.
+    `executions`: successful requests when it was saved. `held`: another live dispatcher says that it still runs, or has
+    just saved it.
     `is_old`: it was saved long ago, and is forgotten if nobody saves it again.
     """
 

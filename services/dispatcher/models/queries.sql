@@ -93,21 +93,30 @@ WITH missing AS (
 SELECT DISTINCT name, version FROM retired;
 
 -- name: list_loads
--- Returns the load of each version in a Triton ($1). `held`: another live dispatcher than $2 says that it runs. `is_old`:
--- nobody has saved it for an hour, though it may run.
+-- Returns the load of each version in a Triton ($1). `held`: another live dispatcher than $2 says that it runs, or
+-- has saved it and has not yet said what it serves. `is_old`: nobody has saved it for an hour, though it may run.
 SELECT l.name, l.version, l.load_id, l.loaded_at, l.executions, l.seen_at < now() - interval '1 hour' AS is_old,
        EXISTS (
          SELECT FROM served_now s
          WHERE s.name = l.name AND s.version = l.version AND s.load_id = l.load_id
            AND s.worker <> $2 AND s.ready AND s.is_alive
+       ) OR EXISTS (
+         SELECT FROM dispatchers_now d
+         WHERE d.worker = l.saved_by AND d.worker <> $2 AND d.is_alive
+           AND NOT EXISTS (
+             SELECT FROM served_models s WHERE s.worker = d.worker AND s.name = l.name AND s.version = l.version
+           )
        ) AS held
 FROM model_loads l
 WHERE l.server = $1;
 
 -- name: save_loads
 -- Saves the loads ($4) of versions ($2, $3) in a Triton ($1), with their successful requests ($6): in place of the loads
--- that the rows have ($5), or where there is no row. Returns what was saved: a row that changed meanwhile stays.
-WITH given AS (
+-- that the rows have ($5), or where there is no row. Returns what was saved: a row that changed meanwhile stays. Says that
+-- the dispatcher that saves them ($7) lives.
+WITH seen AS (
+  INSERT INTO dispatchers (worker) VALUES ($7) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+), given AS (
   SELECT *
   FROM unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bigint[]) AS t(name, version, load_id, before, executions)
 ), locked AS (
@@ -122,13 +131,14 @@ WITH given AS (
   SET load_id = given.load_id,
       executions = given.executions,
       loaded_at = CASE WHEN l.load_id = given.load_id THEN l.loaded_at ELSE now() END,
+      saved_by = $7,
       seen_at = now()
   FROM locked JOIN given USING (name, version)
   WHERE l.server = $1 AND l.name = given.name AND l.version = given.version
   RETURNING l.name, l.version, l.load_id, l.loaded_at
 ), added AS (
-  INSERT INTO model_loads (server, name, version, load_id, executions)
-  SELECT $1, name, version, load_id, executions FROM given WHERE before IS NULL ORDER BY name, version
+  INSERT INTO model_loads (server, name, version, load_id, executions, saved_by)
+  SELECT $1, name, version, load_id, executions, $7 FROM given WHERE before IS NULL ORDER BY name, version
   ON CONFLICT DO NOTHING
   RETURNING name, version, load_id, loaded_at
 )

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,29 +77,35 @@ class Scale:
 
     async def change(self, factor: float, config: str = CONFIG) -> None:
         """Load the model over itself with other weights, and wait until Charonia has seen it."""
-        before = await self.read_loaded_at()
+        changed_at = datetime.now(UTC)
         (self._folder / "1" / "factor").write_text(str(factor))
         (self._folder / "config.pbtxt").write_text(config)
         await asyncio.to_thread(self.stack.triton.models.load, "scale")
-        await self.until_loaded_after(before)
+        await self.until_loaded_after(changed_at)
 
-    async def until_loaded_after(self, before: str | None) -> None:
+    async def until_loaded_after(self, moment: datetime) -> None:
         async def poll() -> bool:
-            return await self.read_loaded_at() not in (before, None)
+            loaded_at = await self.read_loaded_at()
+            return loaded_at is not None and datetime.fromisoformat(loaded_at) > moment
 
         await eventually(poll, "the new load is seen")
 
+    async def is_away(self) -> bool:
+        ready: bool = (await self._http.get("/v1/models/scale")).raise_for_status().json()["ready"]
+        return not ready
+
     @asynccontextmanager
     async def killed(self) -> AsyncIterator[None]:
-        """Kill Triton, and start it again at the end."""
-        before = await self.read_loaded_at()
+        """Kill Triton, and start it again at the end. A restart that nobody sees shows only in its counters, later."""
+        killed_at = datetime.now(UTC)
         await asyncio.to_thread(self.stack.triton.kill)
         try:
             yield
+            await eventually(self.is_away, "the kill is seen")
         finally:
             await asyncio.to_thread(self.stack.triton.start)
             await asyncio.to_thread(self.stack.triton.wait_ready)
-        await self.until_loaded_after(before)
+        await self.until_loaded_after(killed_at)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +139,7 @@ async def scale(own: Stack, folder: Path) -> AsyncIterator[Scale]:
         httpx.AsyncClient(base_url=f"http://{HOST}:{own.settings.triton_http_port}", timeout=20) as triton,
     ):
         scale = Scale(own, http, triton, folder)
-        await scale.until_loaded_after(None)
+        await scale.until_loaded_after(datetime.min.replace(tzinfo=UTC))
         yield scale
 
 

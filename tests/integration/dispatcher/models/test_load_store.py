@@ -71,6 +71,19 @@ async def test_a_load_is_held_while_another_live_dispatcher_names_it(database: D
     assert not (await store.list_all())[ECHO].held
 
 
+async def test_a_load_is_held_by_a_live_dispatcher_that_has_just_saved_it(database: Database) -> None:
+    """Otherwise two that start at once would not agree."""
+    first, second = (LoadStore(database, SERVER, worker) for worker in ("first", "second"))
+    await first.save([LoadToSave(ECHO, OLD, None, 0)])
+    assert (await second.list_all())[ECHO].held
+    assert not (await first.list_all())[ECHO].held
+    await ModelStore(database, "first").save_models([(DECLARED, True)])
+    assert not (await second.list_all())[ECHO].held
+    await database.fetch("DELETE FROM served_models")
+    await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '9 seconds'")
+    assert not (await second.list_all())[ECHO].held
+
+
 async def test_loads_that_nobody_saves_for_a_day_are_forgotten(database: Database) -> None:
     store, models = LoadStore(database, SERVER, "w"), ModelStore(database, "w")
     await store.save([LoadToSave(ECHO, OLD, None, 5)])
