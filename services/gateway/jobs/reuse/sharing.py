@@ -1,5 +1,6 @@
 """Submits single jobs with keys, in batches: those that lead, those that wait, and those that end at once."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -131,8 +132,10 @@ class Sharing:
         return [each.job.id in ended for each in jobs]
 
     def _announce_ends(self, jobs: Sequence[Reused], ended: Collection[UUID]) -> None:
+        """Announce the events of jobs that ended, after the answers to their clients."""
         done = [each.event for each in jobs if each.job.id in ended]
-        self._wake_ups.announce(event_wake_up(event.id, event.type, event.traceparent) for event in done)
+        wake_ups = [event_wake_up(event.id, event.type, event.traceparent) for event in done]
+        asyncio.get_running_loop().call_soon(self._wake_ups.announce, wake_ups)
 
     async def add(self, job: NewJob, plan: Plan) -> Added | None:
         """Add a job without files. None: its idempotency key is in use. Raises Unavailable."""
