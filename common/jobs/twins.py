@@ -25,6 +25,7 @@ class FoundTwin(NamedTuple):
     """The job that a key names, at the database's time `at`. `state` is None if it is gone.
 
     `outputs` is its result as JSON. They are left out if they are large; `outputs_size` has their bytes.
+    `next_attempt_at` is until when a twin backs off.
     """
 
     job_id: UUID
@@ -37,6 +38,7 @@ class FoundTwin(NamedTuple):
     inference_ms: float | None = None
     outputs: bytes | None = None
     outputs_size: int | None = None
+    next_attempt_at: datetime | None = None
 
     @property
     def has_large_outputs(self) -> bool:
@@ -82,6 +84,7 @@ def read_twin(record: asyncpg.Record) -> FoundTwin:
         record["inference_ms"],
         record["outputs"],
         record["outputs_size"],
+        record["scheduled_at"],
     )
 
 

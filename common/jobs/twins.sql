@@ -2,7 +2,7 @@
 -- Returns the twins of keys, each as it is now, with the database's time. The outputs of one that has succeeded come with it if
 -- they have at most :largest bytes. A job that itself waits for a twin is none, and neither is one that is gone.
 SELECT t.tenant_id, t.key, t.job_id, t.forgotten_at, j.model, j.version, j.status, j.finished_at, j.erased_at, j.load_id,
-       j.priority, j.claim, j.traceparent, j.started_at, j.inference_ms, now() AS now,
+       j.priority, j.claim, j.traceparent, j.started_at, j.inference_ms, j.scheduled_at, now() AS now,
        CASE WHEN j.status = 'succeeded' THEN octet_length(j.outputs) END AS outputs_size,
        CASE WHEN j.status = 'succeeded' AND octet_length(j.outputs) <= :largest::integer THEN j.outputs END AS outputs
 FROM unnest(:wanted.tenant_id::uuid[], :wanted.key::bytea[]) AS wanted(tenant_id, key)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -180,7 +181,11 @@ def needs_lift(job: NewJob, plan: Plan) -> bool:
     twin = plan.twin
     if twin is None or twin.state is None or twin.state.status is not Status.QUEUED:
         return False
-    return job.expires_in is not None or RANKS[job.priority] < RANKS.get(twin.priority or Priority.HIGH, 0)
+    if RANKS[job.priority] < RANKS.get(twin.priority or Priority.HIGH, 0):
+        return True
+    if job.expires_in is None or twin.next_attempt_at is None:
+        return False
+    return twin.at + timedelta(seconds=job.expires_in) < twin.next_attempt_at
 
 
 def to_wish(job: NewJob, twin: FoundTwin) -> Wish:

@@ -212,3 +212,12 @@ async def test_a_job_of_a_higher_priority_lifts_its_twin(sharers: Sharers) -> No
     assert joined.row.status is Status.QUEUED
     lifted = await sharers.database.fetch("SELECT priority FROM jobs WHERE id = $1", first.row.id)
     assert lifted[0]["priority"] == "high"
+
+
+async def test_a_deadline_lifts_a_twin_that_backs_off_beyond_it(sharers: Sharers) -> None:
+    first = await sharers.submit(reuse={"max_age": 0})
+    await sharers.database.fetch("UPDATE jobs SET scheduled_at = now() + interval '1 minute'")
+    for seconds, is_due in ((90, False), (30, True)):
+        await sharers.submit(1, expires_in=seconds)
+        rows = await sharers.database.fetch("SELECT scheduled_at <= now() AS due FROM jobs WHERE id = $1", first.row.id)
+        assert [row["due"] for row in rows] == [is_due]
