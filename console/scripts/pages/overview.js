@@ -144,7 +144,7 @@ function Saved({ stats }) {
   const joins = stats.reduce((total, item) => total + item.last_60_minutes.joins, 0);
   if (!hits && !joins) return null;
   return html`<${Tile} title="Inferences saved" value=${formatCount(hits + joins)} link=${linkTo("/jobs", { status: "succeeded", period: "1h" })}
-    note=${`in the last hour: ${formatCount(hits)} hits, ${formatCount(joins)} joins`} />`;
+    note=${`in the last hour (hits: ${formatCount(hits)}, joins: ${formatCount(joins)})`} />`;
 }
 
 /**

@@ -29,4 +29,4 @@ async def test_jobs_that_share_a_result_lead_to_each_other(console: Console) -> 
     await api.post({"model": "work", "inputs": work(3003), "reuse": REUSE})
     await console.open("/", "Overview")
     saved = page.get_by_role("main").get_by_role("link", name=re.compile("^Inferences saved"))
-    await expect(saved).to_contain_text(re.compile("2.*1 hits, 1 joins"))
+    await expect(saved).to_contain_text(re.compile("2.*hits: 1, joins: 1"))
