@@ -6,16 +6,27 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from deploy.local.settings import Settings
 from deploy.local.stack import MODEL_MEMORY
 from tests.storm.client import Client
-from tests.storm.slot_samples import Models
 
 TAKEN = 100_000_000  # bytes that each model declares
 MAX_WAIT = "10"  # seconds: all models are in use, so each is loaded about once in this time
 KNOWN_SECONDS = 120.0  # until each model was loaded once
 POLL_SECONDS = 0.5
 MEMORY = '\nparameters { key: "charonia.memory" value { string_value: "%d" } }\n'
+
+
+class Model(msgspec.Struct, frozen=True):
+    name: str
+    inputs: list[msgspec.Raw]
+    """Empty until Triton has loaded it once."""
+
+
+class Described(msgspec.Struct, frozen=True):
+    items: list[Model]
 
 
 def limit_memory(settings: Settings, folder: Path) -> Settings:
@@ -33,10 +44,13 @@ def list_models(folder: Path) -> set[str]:
     return {file.parent.name for file in folder.glob("*/config.pbtxt")}
 
 
-async def wait_until_known(client: Client, names: set[str]) -> None:
-    """Return once each model was loaded, so that jobs for it are accepted. Raise TimeoutError if one is not."""
+async def wait_until_known(client: Client, names: set[str], gateways: int) -> None:
+    """Return once each model was loaded, so that all gateways accept jobs for it. Raise TimeoutError if one is not."""
     deadline = time.monotonic() + KNOWN_SECONDS
-    while missing := names - {model.name for model in (await client.read("/v1/models", Models)).items}:
+    answers = 0  # in a row with all models; each gateway has a catalogue of its own
+    while answers < gateways:
+        missing = names - {model.name for model in (await client.read("/v1/models", Described)).items if model.inputs}
+        answers = 0 if missing else answers + 1
         if time.monotonic() > deadline:
             raise TimeoutError(f"these models were not loaded: {', '.join(sorted(missing))}")
         await asyncio.sleep(POLL_SECONDS)

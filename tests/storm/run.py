@@ -102,7 +102,7 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
     ):
         await subscribe(client, receiver)
         if plan.residency:
-            await wait_until_known(client, list_models(stack.settings.model_repository))
+            await wait_until_known(client, list_models(stack.settings.model_repository), len(gateways))
         await store_pipelines(client)
         began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
