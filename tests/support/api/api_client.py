@@ -56,7 +56,9 @@ class Metrics(Strict, frozen=True):
 
 
 class WaitingFor(Strict, frozen=True):
-    code: Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation", "same_job"]
+    code: Literal[
+        "slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation", "same_job", "model_loading"
+    ]
     detail: str
     job: str | None = None  # only with `same_job`
 
