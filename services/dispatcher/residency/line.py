@@ -26,13 +26,17 @@ class Line(NamedTuple):
 
 
 def bound(state: State, one: Sized) -> float:
-    """Return when the model should be resident for its oldest job. A kept model should be so at once."""
+    """Return when the model should be resident for its oldest job. A kept model should be so at once.
+
+    The wait for a slot before the model was unloaded does not count. Otherwise a model that made room for another one
+    would be loaded before it, again and again.
+    """
     model = one.model
     if model.keep:
         return -inf
-    if model.since is None or model.elsewhere:
+    if model.waits_since is None or model.elsewhere:
         return inf
-    latest = model.since + state.max_wait
+    latest = model.waits_since + state.max_wait
     return latest if model.deadline is None else min(latest, model.deadline)
 
 
@@ -85,5 +89,5 @@ def _order(state: State, one: Sized, begin: float) -> tuple[bool, float, bool, i
     model = one.model
     late = begin <= state.now
     rank = RANKS[model.priority] if model.priority is not None else len(RANKS)
-    waited = 0.0 if model.since is None else model.waiting * (state.now - model.since)
+    waited = 0.0 if model.waits_since is None else model.waiting * (state.now - model.waits_since)
     return (not late, begin if late else 0.0, not model.waiting, rank, -waited, begin, one.name)

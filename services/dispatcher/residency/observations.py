@@ -120,6 +120,7 @@ def describe(found: Found, row: Residency, demand: Demand = NO_DEMAND, *, is_fro
         next_try_at=row.next_try_at,
         waiting=demand.waiting,
         since=demand.since if found.is_known else row.changed_at,
+        absent_since=row.changed_at if row.phase is Phase.ABSENT and not row.failures else None,
         deadline=demand.deadline,
         priority=demand.priority,
         running=demand.running,

@@ -8,6 +8,7 @@ from services.dispatcher.residency.observations import (
     SMOOTHING_SECONDS,
     STOPPED,
     Usage,
+    describe,
     find_steps,
     follow,
     move,
@@ -16,7 +17,7 @@ from services.dispatcher.residency.observations import (
     size,
 )
 from services.dispatcher.residency.state import Phase
-from services.dispatcher.residency.store import Residency
+from services.dispatcher.residency.store import Found, Residency
 from services.dispatcher.triton.model_control import ModelState, State
 
 GB = 10**9
@@ -151,6 +152,16 @@ def test_a_model_is_used_while_jobs_wait_or_run() -> None:
         usage.update(rows, float(number), {"m": counts})
         used.append(rows["m"].used_at)
     assert used == [0.0, 0.0, 2.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_a_model_is_absent_since_its_unload_unless_loads_have_failed_since() -> None:
+    model = row(Phase.RESIDENT)
+    found = Found(model, True, None, None, 1, False, 0)
+    assert describe(found, model, is_frozen=False).absent_since is None
+    move(model, Phase.ABSENT, 7.0)
+    assert describe(found, model, is_frozen=False).absent_since == 7.0
+    note_failed(model, "no such file", 9.0)
+    assert describe(found, model, is_frozen=False).absent_since is None
 
 
 def test_an_ensemble_in_memory_needs_its_models() -> None:

@@ -106,6 +106,14 @@ def test_an_overdue_model_needs_no_backlog() -> None:
     assert act(state(*fresh, absent("a", waited=MAX_WAIT - 2.0))) == [Drain("v1", "a")]
 
 
+def test_the_wait_for_a_load_begins_when_the_model_is_unloaded() -> None:
+    old, rare = overdue("a", 60.0), overdue("b")
+    assert act(state(old, rare, budget=100)) == [Load("a")]
+    assert act(state(old._replace(absent_since=NOW - 1.0), rare, budget=100)) == [Load("b")]
+    many = absent("c", waiting=1000, waited=60.0)._replace(absent_since=NOW - 1.0)
+    assert act(state(many, absent("d", waiting=20, waited=60.0), budget=100)) == [Load("d")]
+
+
 def test_a_deadline_makes_a_model_overdue() -> None:
     assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 2.0))) == [Drain("v1", "a")]
     assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 2.1))) == []

@@ -111,6 +111,13 @@ def test_models_that_nobody_knows_are_learned_one_after_the_other() -> None:
     assert triton.most_held <= 300
 
 
+def test_a_model_with_many_old_jobs_does_not_take_back_the_room_that_it_made() -> None:
+    programs = [Program("busy", 100, 100, compute_seconds=0.1), Program("rare", 100, 100)]
+    triton = SimulatedTriton(programs, 100, 30.0, choose)
+    triton.run([*(Job("busy", 0.0) for _ in range(1000)), Job("rare", 1.0)])
+    assert [loaded.name for loaded in triton.loaded] == ["busy", "rare", "busy"]
+
+
 MODELS = 30
 BUDGET = 300
 MAX_WAIT = 300.0
