@@ -9,6 +9,7 @@ import msgspec
 from tests.storm.client import Client
 from tests.storm.storm_log import STEADY, RoundTrip, StormLog
 
+MODEL = "echo"
 RATE = 5.0  # jobs per second: few enough to change nothing else, enough for a median
 
 
@@ -33,6 +34,6 @@ class SteadyLoad:
 
     async def _submit(self, path: str) -> None:
         self._log.round_trips[path] = trip = RoundTrip(time.time())
-        body = {"model": "echo", "inputs": {"x": [[1.0]]}, "webhook": {"url": self._url + path}}
+        body = {"model": MODEL, "inputs": {"x": [[1.0]]}, "webhook": {"url": self._url + path}}
         call, _ = await self._client.call("submit", "/v1/jobs", msgspec.json.encode(body))
         trip.accepted = call.outcome == "accepted"
