@@ -59,6 +59,7 @@ from services.dispatcher.quarantines.reloader import Reloader
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine, name_server
 from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.residency import residency
+from services.dispatcher.residency.metrics import note_reload
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -210,7 +211,7 @@ class Dispatcher:
         return SharedQuarantine(
             self._triton.quarantine,
             QuarantineStore(self._database),
-            Reloader(self._triton),
+            Reloader(self._triton, note_reload),
             self._catalogue.refresh_requested,
             self._server,
         )

@@ -1,7 +1,7 @@
 """Reloads models in quarantine: a dead process never comes back by itself."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from common.telemetry.logs import Log
@@ -19,8 +19,10 @@ log = Log("reloader")
 class Reloader:
     """Unloads and loads models, where Triton's model control allows it."""
 
-    def __init__(self, triton: TritonClient) -> None:
+    def __init__(self, triton: TritonClient, on_unload: Callable[[str], None] = lambda _: None) -> None:
+        """`on_unload` is called with each model that was unloaded."""
         self._triton = triton
+        self._on_unload = on_unload
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended: dict[str, float | None] = {}
 
@@ -62,6 +64,7 @@ class Reloader:
             unloaded = await self._triton.is_loaded(model) and await self._triton.unload_stalled(model)
             if unloaded:
                 log.info("model.unloaded", model=model)
+                self._on_unload(model)
             elif await self._triton.is_loaded(model):
                 self._ended[model] = None
                 return

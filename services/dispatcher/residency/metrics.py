@@ -1,4 +1,7 @@
-"""The metrics of what a Triton holds. Only the elected dispatcher of the Triton counts."""
+"""The metrics of what a Triton holds.
+
+Only the elected dispatcher of the Triton counts. Any dispatcher counts the models that it reloads after a quarantine.
+"""
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -13,7 +16,11 @@ loads = Counter(
     ["model", "why"],
 )
 load_failures = Counter("charonia_model_load_failures", "Loads of models that failed.", ["model"])
-swaps = Counter("charonia_model_swaps", "Unloads of a model to make room for another one.", ["model"])
+swaps = Counter(
+    "charonia_model_swaps",
+    "Unloads of a model to make room for another one, or to load it again because it was in quarantine.",
+    ["model"],
+)
 load_seconds = Histogram(
     "charonia_model_load_seconds",
     "Time that a load took, if it worked.",
@@ -45,6 +52,11 @@ def note_change(before: Residency, now: Residency, *, is_own: bool) -> None:
     load_failing.labels(now.name).set(now.phase is Phase.ABSENT and now.reason is not None)
     if now.loaded_at != before.loaded_at and now.loaded_at is not None and not is_own:
         loads.labels(now.name, "other").inc()
+
+
+def note_reload(model: str) -> None:
+    """Count that a model was unloaded because it was in quarantine. That costs what a swap costs."""
+    swaps.labels(model).inc()
 
 
 def forget() -> None:

@@ -12,6 +12,7 @@ from services.dispatcher.triton.model_control import ModelState, State
 SMOOTHING_SECONDS = 600.0  # of arrivals
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds after a load that failed; it doubles with each
 GROWTH = 1.5  # times as much memory is assumed after a load that lacked it
+RELOAD_SECONDS = 30.0  # for which a model keeps its room while it is unloaded and loaded again after a quarantine
 STOPPED = "Triton stopped while it loaded the model"
 
 
@@ -53,8 +54,12 @@ def note_ended(row: Residency, loaded: Loaded, now: float, room: int) -> None:
         row.measured, row.assumed = loaded.growth, None
 
 
-def follow(row: Residency, seen: ModelState, now: float, *, is_own_load: bool) -> None:
-    """Take over what Triton's index says. `is_own_load`: this dispatcher's call to load the model is not over."""
+def follow(row: Residency, seen: ModelState, now: float, *, is_own_load: bool, is_reload: bool = False) -> None:
+    """Take over what Triton's index says.
+
+    `is_own_load`: this dispatcher's call to load the model is not over. `is_reload`: a dispatcher unloads the model and
+    loads it again after a quarantine. So nothing else gets its room meanwhile.
+    """
     if is_own_load:
         move(row, Phase.LOADING, now)
         return
@@ -67,10 +72,19 @@ def follow(row: Residency, seen: ModelState, now: float, *, is_own_load: bool) -
         case State.UNLOADING:
             move(row, Phase.DRAINING, now)
         case State.ABSENT:
-            if row.phase is Phase.LOADING:  # its dispatcher died meanwhile
+            if is_reload and keeps_room(row, now):
+                move(row, Phase.LOADING, now)
+            elif row.phase is Phase.LOADING:  # its dispatcher died meanwhile
                 note_failed(row, seen.reason or STOPPED, now)
             else:
                 move(row, Phase.ABSENT, now)
+
+
+def keeps_room(row: Residency, now: float) -> bool:
+    """Return whether a model that is not loaded now may still come back by its reload. One that fails ends this."""
+    if row.phase is Phase.LOADING:
+        return now - row.changed_at < RELOAD_SECONDS
+    return row.phase is not Phase.ABSENT
 
 
 def size(row: Residency, declared: int | None, budget: int) -> None:

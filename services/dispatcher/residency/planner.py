@@ -156,7 +156,7 @@ class Planner:
             if loaded := ended.get(row.name):
                 note_ended(row, loaded, now, self._limits.budget)
                 metrics.note_ended(loaded)
-            follow(row, seen, now, is_own_load=row.name == loading)
+            follow(row, seen, now, is_own_load=row.name == loading, is_reload=each.reloads)
             size(row, each.declared, self._limits.budget)
             metrics.note_change(before, row, is_own=row.name in ended)
         self._undone = None

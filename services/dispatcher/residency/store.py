@@ -51,6 +51,7 @@ class Found(NamedTuple):
     slots: int  # jobs that Triton runs at once
     serving: bool  # a live dispatcher of this Triton starts jobs
     elsewhere: int
+    reloads: bool  # a dispatcher loads it again after a quarantine
 
 
 class ResidencyStore:
@@ -114,4 +115,5 @@ def read_found(row: Mapping[str, Any]) -> Found:
         slots=row["slots"] or 1,
         serving=row["serving"],
         elsewhere=row["elsewhere"],
+        reloads=row["reloads"],
     )

@@ -10,6 +10,7 @@ from common.errors import Unavailable
 from common.postgres.database import Database
 from common.postgres.leadership import LeaseStore
 from services.dispatcher.models.store import ModelStore
+from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.residency.memory import Meter
 from services.dispatcher.residency.planner import Limits, Planner
 from services.dispatcher.residency.store import NotLeading, Residency, ResidencyStore
@@ -205,6 +206,25 @@ async def test_a_model_in_quarantine_is_left_alone(world: World, tenant: UUID) -
     await world.submit_overdue(tenant, "c")
     assert await world.look() == []
     assert await world.phases() == {"a": "resident", "b": "resident", "c": "absent"}
+
+
+async def test_nothing_gets_the_room_of_a_model_during_its_reload(world: World, tenant: UUID) -> None:
+    world.triton.states |= {"a": "READY", "b": "READY"}
+    await world.look()
+    await world.submit_overdue(tenant, "c")
+    world.triton.quarantine.hold("a", "shared")
+    quarantines = QuarantineStore(world.database)
+    await quarantines.begin(SERVER, {"a": None})
+    assert await quarantines.claim_reloads(SERVER, 60.0, ["a"]) == ["a"]
+    world.triton.quarantine.release("a", unloaded=True)
+    world.triton.states["a"] = "UNAVAILABLE"
+    assert await world.look() == []
+    assert (await world.phases())["a"] == "loading"
+    world.triton.states["a"] = "READY"
+    await quarantines.save_reloads(SERVER, {"a": None})
+    assert await world.look() == []
+    phases = await world.phases()
+    assert sorted(phases.values()) == ["absent", "draining", "resident"]  # it makes room as any other one
 
 
 async def test_a_model_stays_until_its_first_load_has_told_what_it_declares(database: Database) -> None:

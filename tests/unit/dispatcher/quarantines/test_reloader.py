@@ -41,20 +41,21 @@ class FakeTriton(TritonClient):
 
 
 @pytest.mark.parametrize(
-    ("refused", "calls", "loaded"),
+    ("refused", "calls", "loaded", "unloads"),
     [
-        ({}, ["unload work", "load work"], True),
-        ({"unload": 1}, ["unload work"], False),
-        ({"load": 2}, ["unload work", "load work", "load work", "load work"], True),
-        ({"load": 10}, ["unload work", *["load work"] * 10], False),
+        ({}, ["unload work", "load work"], True, 1),
+        ({"unload": 1}, ["unload work"], False, 0),
+        ({"load": 2}, ["unload work", "load work", "load work", "load work"], True, 1),
+        ({"load": 10}, ["unload work", *["load work"] * 10], False, 1),
     ],
 )
 async def test_a_model_that_was_unloaded_is_loaded_again(
-    refused: dict[str, int], calls: list[str], loaded: bool, monkeypatch: pytest.MonkeyPatch
+    refused: dict[str, int], calls: list[str], loaded: bool, unloads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
     triton = FakeTriton("work", "work", **refused)
-    reloader = Reloader(triton)
+    unloaded: list[str] = []
+    reloader = Reloader(triton, unloaded.append)
     for _ in range(2):
         reloader.start(["work"])  # which runs already
     await asyncio.gather(*reloader._tasks.values())
@@ -63,6 +64,7 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
         {"work": None if loaded else RETRY_SECONDS},
         set(),
     )
+    assert unloaded == ["work"] * unloads
     assert reloader.take_ended() == {}
     triton.refused.clear()
     again = ["unload work", "load work"] if "work" in triton.loaded else ["load work"]

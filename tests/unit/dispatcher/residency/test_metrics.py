@@ -1,4 +1,4 @@
-"""The metrics by which alerts tell a model that waits for its load from one that cannot be loaded."""
+"""The metrics of what a Triton holds."""
 
 import pytest
 from prometheus_client import REGISTRY
@@ -18,3 +18,9 @@ def test_only_a_model_that_cannot_be_loaded_is_failing(phase: Phase, reason: str
     assert REGISTRY.get_sample_value("charonia_model_load_failing", {"model": "ocr"}) == failing
     metrics.forget()
     assert REGISTRY.get_sample_value("charonia_model_load_failing", {"model": "ocr"}) is None
+
+
+def test_a_reload_after_a_quarantine_counts_as_a_swap() -> None:
+    before = REGISTRY.get_sample_value("charonia_model_swaps_total", {"model": "stalled"}) or 0
+    metrics.note_reload("stalled")
+    assert REGISTRY.get_sample_value("charonia_model_swaps_total", {"model": "stalled"}) == before + 1

@@ -5,6 +5,7 @@ import pytest
 from services.dispatcher.residency.loads import Loaded
 from services.dispatcher.residency.observations import (
     LONGEST_PAUSE,
+    RELOAD_SECONDS,
     SMOOTHING_SECONDS,
     STOPPED,
     Usage,
@@ -67,6 +68,23 @@ def test_a_load_of_this_dispatcher_lasts_until_its_call_ends(seen: State) -> Non
     model = row(Phase.LOADING)
     follow(model, ModelState(seen), 9.0, is_own_load=True)
     assert model.phase is Phase.LOADING
+
+
+@pytest.mark.parametrize(
+    ("before", "began", "after"),
+    [
+        (Phase.RESIDENT, 0.0, Phase.LOADING),
+        (Phase.DRAINING, 0.0, Phase.LOADING),  # it was to make room
+        (Phase.LOADING, 100.0 - RELOAD_SECONDS + 1, Phase.LOADING),
+        (Phase.LOADING, 100.0 - RELOAD_SECONDS, Phase.ABSENT),  # its reload fails
+        (Phase.ABSENT, 0.0, Phase.ABSENT),
+    ],
+)
+def test_a_model_keeps_its_room_during_its_reload(before: Phase, began: float, after: Phase) -> None:
+    model = row(before, changed_at=began)
+    follow(model, ModelState(State.ABSENT), 100.0, is_own_load=False, is_reload=True)
+    assert model.phase is after
+    assert model.failures == (before is Phase.LOADING and after is Phase.ABSENT)
 
 
 def test_pauses_after_failures_double_up_to_a_limit_and_end_with_a_load_that_works() -> None:
