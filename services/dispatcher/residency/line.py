@@ -74,7 +74,7 @@ def line_up(state: State, models: Sequence[Sized]) -> Line:
     for one in models:
         if not is_wanted(one.model):
             continue
-        if one not in fitting and (one.model.keep or one.memory > left):
+        if one not in fitting and (one.model.keep or one.memory + one.rest > left):
             too_large.append(one)
         elif one.model.next_try_at is not None and one.model.next_try_at > state.now:
             resting.append(one)

@@ -1,9 +1,9 @@
 """Follows each model from look to look: its phase, its loads, and how much it is used. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-from services.dispatcher.residency.demand_store import NO_DEMAND, Demand
+from services.dispatcher.residency.demand_store import Demand
 from services.dispatcher.residency.loads import Loaded
 from services.dispatcher.residency.state import Model, Phase
 from services.dispatcher.residency.store import Found, Residency
@@ -121,7 +121,7 @@ class Usage:
         self._at, self._last = now, dict(counts)
 
 
-def describe(found: Found, row: Residency, demand: Demand = NO_DEMAND, *, is_frozen: bool) -> Model:
+def describe(found: Found, row: Residency, demand: Demand, steps: Collection[str], *, is_frozen: bool) -> Model:
     """Return a model as the rule sees it. One that nobody has described waits since it was first seen."""
     return Model(
         name=row.name,
@@ -144,11 +144,5 @@ def describe(found: Found, row: Residency, demand: Demand = NO_DEMAND, *, is_fro
         arrivals=row.arrivals,
         elsewhere=found.elsewhere,
         is_frozen=is_frozen,
+        steps=steps,
     )
-
-
-def find_steps(rows: Mapping[str, Residency], steps: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the models that ensembles in memory need: `steps` by ensemble."""
-    return {
-        step for name, names in steps.items() if name in rows and rows[name].phase is not Phase.ABSENT for step in names
-    }

@@ -15,9 +15,10 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.residency import metrics
 from services.dispatcher.residency.demand_store import NO_DEMAND, Demand, measure_demand
+from services.dispatcher.residency.ensembles import find_steps
 from services.dispatcher.residency.loads import Loaded, Loads
 from services.dispatcher.residency.memory import Meter
-from services.dispatcher.residency.observations import Usage, describe, find_steps, follow, move, note_ended, size
+from services.dispatcher.residency.observations import Usage, describe, follow, move, note_ended, size
 from services.dispatcher.residency.rule import Drain, Load, Model, Phase, Plan, State, plan
 from services.dispatcher.residency.store import Found, NotLeading, Residency, ResidencyStore
 from services.dispatcher.triton.client import TritonClient
@@ -56,6 +57,11 @@ class Look(NamedTuple):
     found: Sequence[Found]
     demand: Mapping[str, Demand]
     states: Mapping[str, ModelState]
+
+    @property
+    def steps(self) -> Mapping[str, Sequence[str]]:
+        """The models of each ensemble."""
+        return {each.row.name: each.steps for each in self.found if each.steps}
 
 
 class Planner:
@@ -170,12 +176,13 @@ class Planner:
         return counts
 
     def _describe(self, looked: Look, strangers: set[str]) -> list[Model]:
-        frozen = strangers | find_steps(self._rows, self._triton.quarantine.steps)
+        frozen, steps = strangers | self._find_needed(looked), looked.steps
         return [
             describe(
                 each,
                 self._rows[name := each.row.name],
                 looked.demand.get(name, NO_DEMAND),
+                find_steps([name], steps),
                 is_frozen=name in frozen
                 or self._triton.quarantine.holds(name)
                 or is_new(each, self._rows[name], looked.now),
@@ -183,8 +190,14 @@ class Planner:
             for each in looked.found
         ]
 
+    def _find_needed(self, looked: Look) -> set[str]:
+        """Return the models that ensembles in memory need."""
+        loaded = [name for name, row in self._rows.items() if row.phase is not Phase.ABSENT]
+        return find_steps(loaded, looked.steps)
+
     def _end_drains(self, looked: Look) -> None:
-        """Keep models whose room nobody needs any more, unless Triton unloads them already."""
+        """Keep models whose room nobody needs, or that an ensemble needs, unless Triton unloads them already."""
+        needed = self._find_needed(looked)
         wanted = {
             each.row.name
             for each in looked.found
@@ -192,7 +205,8 @@ class Planner:
         }
         for name, row in self._rows.items():
             is_loaded = looked.states[name].state is Seen.READY and name not in self._loads.unloading
-            if row.phase is Phase.DRAINING and is_loaded and row.for_model is not None and row.for_model not in wanted:
+            is_needless = row.for_model is not None and row.for_model not in wanted
+            if row.phase is Phase.DRAINING and is_loaded and (is_needless or name in needed):
                 move(row, Phase.RESIDENT, looked.now)
 
     def _decide(self, decided: Plan, now: float) -> str | None:
@@ -249,9 +263,10 @@ class Planner:
         """Unload the models that drain once no dispatcher starts or runs their jobs."""
         if self._loads.is_measuring:
             return
+        needed = self._find_needed(looked)
         for each in looked.found:
             name, row = each.row.name, self._rows[each.row.name]
-            if row.phase is not Phase.DRAINING or looked.states[name].state is not Seen.READY:
+            if row.phase is not Phase.DRAINING or looked.states[name].state is not Seen.READY or name in needed:
                 continue
             is_busy = each.serving or looked.demand.get(name, NO_DEMAND).running > 0
             if not is_busy or looked.now - row.changed_at > DRAIN_SECONDS:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
+from services.dispatcher.residency.ensembles import count_steps
 from services.dispatcher.residency.line import Line, line_up
 from services.dispatcher.residency.state import Model, Phase, Sized, State, size_up
 from services.dispatcher.residency.victims import (
@@ -60,7 +61,7 @@ class Plan(NamedTuple):
 
 def plan(state: State) -> Plan:
     """Return what to do now, and what each wanted model waits for. The same state has the same plan."""
-    models = size_up(state)
+    models = count_steps(size_up(state))
     line = line_up(state, models)
     leaving = _choose_leaving(state, models)
     planner = _Planner(state, models, line, leaving)
@@ -165,9 +166,10 @@ class _Planner:
             self._note(wanted, latest if isfinite(latest) else None, why)
 
     def _may_go(self, wanted: Sized, overdue: bool) -> list[Sized]:
+        others = [one for one in self._movable if one.name not in wanted.model.steps]
         if overdue:
-            return [one for one in self._movable if has_served(self._state, one)]
-        over = [one for one in self._movable if is_turn_over(self._state, one)]
+            return [one for one in others if has_served(self._state, one)]
+        over = [one for one in others if is_turn_over(self._state, one)]
         return over if wanted.model.waiting else [one for one in over if one.model.is_idle]
 
     def _drain(self, wanted: Sized, victims: Sequence[Sized]) -> None:

@@ -1,6 +1,6 @@
 """What the rule of residency knows: the memory, and the models with their jobs. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from math import inf
 from typing import NamedTuple
@@ -62,6 +62,8 @@ class Model(NamedTuple):
     """How many other Tritons hold it, or load it."""
     is_frozen: bool = False
     """It takes memory, and is not to be unloaded: it is in quarantine, or another's to unload."""
+    steps: Collection[str] = ()
+    """All models that Triton loads with it, if it is an ensemble."""
 
     @property
     def is_idle(self) -> bool:
@@ -109,6 +111,8 @@ class Sized(NamedTuple):
     load_seconds: float
     job_seconds: float
     """How long one job occupies the model, while all of its slots run."""
+    rest: int = 0
+    """Bytes of resident models that an absent ensemble needs, too."""
 
     @property
     def name(self) -> str:

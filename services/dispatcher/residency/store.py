@@ -10,6 +10,7 @@ from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.residency.rule import Phase
 from services.dispatcher.triton.declared_memory import read_keep, read_memory
+from services.dispatcher.triton.model_version import read_steps
 
 QUERIES = sql.load("services.dispatcher.residency")
 
@@ -51,6 +52,7 @@ class Found(NamedTuple):
     slots: int  # jobs that Triton runs at once
     serving: bool  # a live dispatcher of this Triton starts jobs
     elsewhere: int
+    steps: Sequence[str]  # the models of an ensemble
     reloads: bool  # a dispatcher loads it again after a quarantine
 
 
@@ -115,5 +117,6 @@ def read_found(row: Mapping[str, Any]) -> Found:
         slots=row["slots"] or 1,
         serving=row["serving"],
         elsewhere=row["elsewhere"],
+        steps=read_steps(settings),
         reloads=row["reloads"],
     )

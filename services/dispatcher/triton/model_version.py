@@ -10,6 +10,7 @@ from common.tensors import Datatype, Signature
 REFERENCE = "charonia.reference"  # the parameter that names the inputs of which a model takes URLs
 PREFIX = "charonia."  # of the parameters that are published with a model
 BACKEND = "backend"  # the setting with the name of its backend
+STEPS = "steps"  # the setting with the models of an ensemble, divided by slashes: no name of a folder has one
 # Characters. Gateways read the settings of all models about once a second. A longer value is cut, so that whoever reads
 # it sees that it is too long.
 MAX_SETTING = 32 * 1024
@@ -19,7 +20,7 @@ MAX_SETTINGS = 64 * 1024
 class ModelVersion(msgspec.Struct, frozen=True):
     """What a ready version of a model declares. Shapes include the batch dimension.
 
-    `settings` are the parameters of its config.pbtxt that begin with PREFIX, and its BACKEND.
+    `settings` are the parameters of its config.pbtxt that begin with PREFIX, its BACKEND, and its STEPS.
     """
 
     name: str
@@ -56,9 +57,13 @@ def read_version(name: str, version: str, metadata: Any, config: Any) -> ModelVe
 def read_settings(config: Any) -> dict[str, str]:
     """Return the settings of a model's configuration, in the order of their names, at most MAX_SETTINGS characters.
 
-    A value is cut after one character more than MAX_SETTING. PostgreSQL takes no NUL in JSON, so it is replaced.
+    A value is cut after one character more than MAX_SETTING. Steps that are longer are left out, because cut ones would
+    be wrong. PostgreSQL takes no NUL in JSON, so it is replaced.
     """
     found = {BACKEND: config.backend or config.platform} if config.backend or config.platform else {}
+    steps = "/".join(sorted({step.model_name for step in config.ensemble_scheduling.step}))
+    if 0 < len(steps) <= MAX_SETTING:
+        found[STEPS] = steps
     left = MAX_SETTINGS
     for name in sorted(name for name in config.parameters if name.startswith(PREFIX)):
         value = config.parameters[name].string_value[: MAX_SETTING + 1].replace("\0", "\ufffd")
@@ -66,6 +71,11 @@ def read_settings(config: Any) -> dict[str, str]:
         if left >= 0:
             found[name.replace("\0", "\ufffd")] = value
     return found
+
+
+def read_steps(settings: Mapping[str, str]) -> list[str]:
+    """Return the models of an ensemble. Other models have none."""
+    return settings[STEPS].split("/") if STEPS in settings else []
 
 
 def read_references(config: Any) -> list[str]:

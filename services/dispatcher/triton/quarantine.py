@@ -11,7 +11,7 @@ identity of its start. It counts the executions of a process, so a lower count t
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from common.telemetry.logs import Log
@@ -47,11 +47,6 @@ class Quarantine:
         """Note whether a model runs in Python processes, and which models are the steps of an ensemble."""
         self._python[model] = python
         self._steps[model] = [*steps]
-
-    @property
-    def steps(self) -> Mapping[str, Sequence[str]]:
-        """The models that each ensemble consists of. Other models have none."""
-        return self._steps
 
     def epoch(self, model: str) -> int:
         """Return the epoch of a request that is sent now. It changes at each stall."""

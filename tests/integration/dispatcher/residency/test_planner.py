@@ -227,6 +227,27 @@ async def test_nothing_gets_the_room_of_a_model_during_its_reload(world: World, 
     assert sorted(phases.values()) == ["absent", "draining", "resident"]  # it makes room as any other one
 
 
+async def test_an_ensemble_is_loaded_only_if_its_models_fit_too(world: World, tenant: UUID) -> None:
+    """Another leader described it: what it consists of is in the rows."""
+    settings = {"charonia.memory": "1", "steps": "b/c"}
+    both = ModelVersion("both", "1", False, 0, 1, [], [], settings)
+    await ModelStore(world.database, "w").save_models([(both, True)])
+    world.triton.states |= {"a": "READY", "both": ""}
+    await world.database.fetch("UPDATE served_models SET settings = '{\"charonia.memory\": \"99\"}' WHERE name = 'c'")
+    await world.submit_overdue(tenant, "both")
+    assert await world.look() == []
+    assert (await world.phases())["a"] == "draining"
+    await world.drained("a")
+    assert await world.look() == ["unload a"]
+    assert await world.look() == ["load both"]
+    world.triton.states |= {"b": "READY", "c": "READY"}  # Triton loads them with it
+    await world.look()
+    await world.submit_overdue(tenant, "a")
+    await world.database.fetch("UPDATE live_jobs SET model = 'a'")
+    await world.look()
+    assert await world.phases() == {"a": "absent", "b": "resident", "both": "draining", "c": "resident"}
+
+
 async def test_a_model_stays_until_its_first_load_has_told_what_it_declares(database: Database) -> None:
     """Otherwise two new models would take turns for ever, if they do not fit beside each other."""
     world = World(database, FakeTriton("new", "newer"))

@@ -10,7 +10,6 @@ from services.dispatcher.residency.observations import (
     STOPPED,
     Usage,
     describe,
-    find_steps,
     follow,
     move,
     note_ended,
@@ -180,8 +179,3 @@ def test_a_model_is_absent_since_its_unload_unless_loads_have_failed_since() -> 
     assert describe(found, model, is_frozen=False).absent_since == 7.0
     note_failed(model, "no such file", 9.0)
     assert describe(found, model, is_frozen=False).absent_since is None
-
-
-def test_an_ensemble_in_memory_needs_its_models() -> None:
-    rows = {"twice": row(Phase.RESIDENT), "gone": row()}
-    assert find_steps(rows, {"twice": ["a", "b"], "gone": ["c"], "plain": []}) == {"a", "b"}

@@ -8,6 +8,8 @@ from services.dispatcher.triton.model_version import (
     MAX_SETTINGS,
     ModelVersion,
     find_wrong_references,
+    read_settings,
+    read_steps,
     read_version,
 )
 
@@ -50,6 +52,16 @@ def test_a_parameter_names_the_inputs_that_a_model_reads_itself(
 def test_settings_are_the_backend_and_the_parameters_with_the_prefix() -> None:
     version, _ = describe({"charonia.openai": "vllm", "charonia.x": "a\0b", "FORCE_CPU_ONLY_INPUT_TENSORS": "no"})
     assert version.settings == {"backend": "python", "charonia.openai": "vllm", "charonia.x": "a\ufffdb"}
+
+
+def test_the_steps_of_an_ensemble_are_a_setting() -> None:
+    config = model_config_pb2.ModelConfig(name="twice", platform="ensemble")
+    assert read_steps(read_settings(config)) == []
+    for name in ("b", "a", "b"):
+        config.ensemble_scheduling.step.add(model_name=name)
+    assert read_steps(read_settings(config)) == ["a", "b"]
+    config.ensemble_scheduling.step.add(model_name="x" * MAX_SETTING)
+    assert read_steps(read_settings(config)) == []
 
 
 def test_settings_are_bounded_and_a_long_one_is_seen_to_be_cut() -> None:
