@@ -81,6 +81,10 @@ INSERT INTO dispatchers (worker, server, models, model_memory) VALUES ($1, $2, $
 ON CONFLICT (worker) DO UPDATE
 SET server = excluded.server, models = excluded.models, model_memory = excluded.model_memory, seen_at = now();
 
+-- name: forget_server
+-- Forgets the server of a dispatcher ($1) that leaves its models as they are, and had another setting before.
+UPDATE dispatchers SET server = NULL, models = NULL, model_memory = NULL WHERE worker = $1 AND server IS NOT NULL;
+
 -- name: list_patterns
 -- Returns the patterns of the models that the live dispatchers of a server ($1) run.
 SELECT DISTINCT unnest(models) AS pattern FROM dispatchers_now WHERE server = $1 AND is_alive;

@@ -72,6 +72,10 @@ class ResidencyStore:
         await self._database.fetch(QUERIES["note_server"], self._worker, self.server, list(patterns), budget)
         await self._database.fetch(QUERIES["add_role"], self.role)
 
+    async def leave(self) -> None:
+        """Forget what `join` recorded of this dispatcher before its last start. Raises Unavailable."""
+        await self._database.fetch(QUERIES["forget_server"], self._worker)
+
     async def list_patterns(self) -> list[str]:
         """Return the patterns of the live dispatchers of this Triton."""
         return [row["pattern"] for row in await self._database.fetch(QUERIES["list_patterns"], self.server)]

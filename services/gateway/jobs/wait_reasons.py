@@ -79,7 +79,7 @@ def explain_absence(workload: Workload | None, residency: Residency | None, now:
         since = f" since {format_time(workload.seen_at)}" if workload and workload.seen_at else ""
         return WaitingFor("dispatcher", f"no dispatcher runs this model{since}")
     if workload.slots == 0:
-        if residency is not None and (loading := explain_load(residency, now)):
+        if residency is not None and residency.is_led and (loading := explain_load(residency, now)):
             return WaitingFor("model_loading", loading)
         known = f"Triton does not have the model ready. {workload.reason}" if workload.reason else None
         return WaitingFor("triton", known or "Triton is away, or does not have the model ready")

@@ -68,15 +68,27 @@ GROUP BY s.name, l.model;
 
 -- name: list_residencies
 -- Returns what is known of each model in each Triton whose memory is managed by a live dispatcher, and its memory for models.
-SELECT r.server, r.name AS model, r.phase AS state, r.memory, r.load_seconds, r.loaded_at, r.place, r.expected_at, r.why,
-       r.reason, d.budget
+-- `is_led`: a dispatcher plans the loads there, and reaches the Triton. Otherwise only what dispatchers run is known to be
+-- loaded, and there is no plan.
+SELECT r.server, r.name AS model, l.role IS NOT NULL AS is_led,
+       CASE
+         WHEN l.role IS NOT NULL
+           OR EXISTS (SELECT FROM served_now s WHERE s.name = r.name AND s.server = r.server AND s.ready AND s.is_alive)
+         THEN r.phase
+         ELSE 'absent'
+       END AS state,
+       r.memory, r.load_seconds, r.loaded_at, r.reason, d.budget,
+       CASE WHEN l.role IS NOT NULL THEN r.place END AS place,
+       CASE WHEN l.role IS NOT NULL THEN r.expected_at END AS expected_at,
+       CASE WHEN l.role IS NOT NULL THEN r.why END AS why
 FROM residencies r
 JOIN (
   SELECT server, max(model_memory) AS budget
   FROM dispatchers_now
   WHERE is_alive AND model_memory IS NOT NULL
   GROUP BY server
-) d ON d.server = r.server;
+) d ON d.server = r.server
+LEFT JOIN leader_leases l ON l.role = 'residency ' || r.server AND l.is_fit AND l.expires_at > now();
 
 -- name: count_running
 -- Counts the running jobs by model and tenant. There are no more than the dispatchers have slots.

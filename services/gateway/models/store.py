@@ -68,6 +68,7 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     model: str
     state: ResidencyState
+    is_led: bool = True  # a dispatcher plans the loads of the Triton, and reaches it
     memory: int | None = None  # what it counts for; None: not known
     load_seconds: float | None = None
     loaded_at: datetime | None = None

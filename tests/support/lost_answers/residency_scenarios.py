@@ -30,6 +30,7 @@ async def follow_once(world: World) -> None:
         await repeat(lambda: ModelStore(database, "gone").find_known(["echo"]))
         await repeat(lambda: store.note_drains(["drained"]))
         await repeat(lambda: store.remove_others(["drained"], "nobody"))
+        await repeat(store.leave)
 
 
 SCENARIOS: Sequence[Any] = (load_again, follow_once)

@@ -6,6 +6,7 @@ import pytest
 
 from common.job_states import Priority
 from common.postgres.database import Database
+from common.postgres.leadership import LeaseStore
 from common.tensors import Datatype, Signature
 from services.dispatcher.models.store import ModelStore as DispatcherStore
 from services.dispatcher.residency.store import ResidencyStore
@@ -106,10 +107,47 @@ async def test_residencies_are_those_of_live_dispatchers_that_manage_memory(
     for server in ("a:1", "b:1", "c:1"):
         await database.fetch(added, server)
     await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '9 seconds' WHERE worker = 'gone'")
+    lease = LeaseStore(database, "residency a:1")
+    assert (await lease.acquire()).held
     (found,) = await store.list_residencies()
+    assert found.is_led
     assert (found.server, found.model, found.state, found.memory, found.budget) == ("a:1", "ocr", "absent", 600, 1000)
     assert (found.load_seconds, found.place, found.why, found.reason) == (2.5, 1, "It waits.", "no room")
     assert found.expected_at is not None
+
+
+@pytest.mark.parametrize(
+    ("is_led", "is_fit", "ready"), [(True, False, False), (False, True, False), (False, True, True)]
+)
+async def test_nothing_is_planned_or_loading_while_nobody_leads_or_triton_is_away(
+    database: Database, store: ModelStore, is_led: bool, is_fit: bool, ready: bool
+) -> None:
+    residencies = ResidencyStore(database, "a:1", "first")
+    await residencies.join(["*"], 1000)
+    await DispatcherStore(database, "first").save_models([(ModelVersion("ocr", "1", False, 0, 1, [], []), ready)])
+    await database.fetch(
+        "INSERT INTO residencies (server, name, phase, place, expected_at, why) "
+        "VALUES ('a:1', 'ocr', $1, 1, now(), 'It is being loaded.')",
+        "resident" if ready else "loading",
+    )
+    lease = LeaseStore(database, residencies.role)
+    if is_led:
+        assert (await lease.acquire()).held
+        await database.fetch("UPDATE leader_leases SET is_fit = $1 WHERE role = $2", is_fit, residencies.role)
+    (found,) = await store.list_residencies()
+    assert (found.is_led, found.place, found.expected_at, found.why) == (False, None, None, None)
+    assert found.state == ("resident" if ready else "absent")
+
+
+async def test_a_dispatcher_that_no_longer_manages_memory_shows_no_residency(
+    database: Database, store: ModelStore
+) -> None:
+    residencies = ResidencyStore(database, "a:1", "first")
+    await residencies.join(["*"], 1000)
+    await database.fetch("INSERT INTO residencies (server, name, phase) VALUES ('a:1', 'ocr', 'resident')")
+    assert len(await store.list_residencies()) == 1
+    await residencies.leave()
+    assert await store.list_residencies() == []
 
 
 async def test_why_a_load_failed_comes_before_what_triton_says_of_it(database: Database, store: ModelStore) -> None:

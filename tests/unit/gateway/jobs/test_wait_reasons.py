@@ -53,6 +53,7 @@ def test_the_state_the_place_and_the_estimate_are_said(residency: Residency, det
     ("residency", "slots", "has_dispatcher", "code"),
     [
         (make("absent"), 0, True, "model_loading"),
+        (make("absent", is_led=False), 0, True, "triton"),
         (make("absent"), 2, True, None),
         (make("absent"), 0, False, "dispatcher"),
         (make("resident"), 0, True, "triton"),
