@@ -7,6 +7,8 @@ from typing import NamedTuple
 from common.job_states import Priority
 from services.dispatcher.residency.state import Model, Phase, Sized, State
 
+DEADLINE_SECONDS = 2.0
+"""How long before a deadline a load should end: a look, and the jobs that run, put off its begin."""
 RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
@@ -37,7 +39,9 @@ def bound(state: State, one: Sized) -> float:
     if model.waits_since is None or model.elsewhere:
         return inf
     latest = model.waits_since + state.max_wait
-    return latest if model.deadline is None else min(latest, model.deadline)
+    if model.deadline is None or state.now + one.load_seconds > model.deadline:  # a load would be in vain
+        return latest
+    return min(latest, model.deadline - DEADLINE_SECONDS)
 
 
 def latest_begins(state: State, wanted: Sequence[Sized]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from services.dispatcher.residency.memory import SETTLE_SECONDS, Meter
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_control import ModelControl, clean_reason, lacks_memory
 
-UNLOAD_RETRY_SECONDS = 5.0  # after an unload that Triton refused
+UNLOAD_RETRY_SECONDS = 60.0  # after an unload that Triton refused: the model serves meanwhile
 
 log = Log("residency")
 
@@ -54,8 +54,12 @@ class Loads:
 
     def unload(self, model: str) -> None:
         """Begin to unload a model, unless that was refused just now."""
-        if model not in self._unloads and asyncio.get_running_loop().time() >= self._retry_at.get(model, 0.0):
+        if model not in self._unloads and not self.was_refused(model):
             self._unloads[model] = asyncio.create_task(self._run_unload(model))
+
+    def was_refused(self, model: str) -> bool:
+        """Return whether Triton has refused to unload a model just now, as it does in another mode than `explicit`."""
+        return asyncio.get_running_loop().time() < self._retry_at.get(model, 0.0)
 
     @property
     def unloading(self) -> set[str]:

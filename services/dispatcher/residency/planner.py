@@ -128,6 +128,8 @@ class Planner:
         looked = Look(now, found, demand, states)
         self._end_drains(looked)
         decided = plan(State(now, *self._limits, self._describe(looked, strangers)))
+        if any(is_new(each, self._rows[each.row.name], now) for each in found):  # an ensemble may need any model
+            decided = decided._replace(actions=[each for each in decided.actions if isinstance(each, Load)])
         begun = self._decide(decided, now)
         await self._save(looked, begun)
         if begun is not None:
@@ -185,6 +187,7 @@ class Planner:
                 find_steps([name], steps),
                 is_frozen=name in frozen
                 or self._triton.quarantine.holds(name)
+                or self._loads.was_refused(name)
                 or is_new(each, self._rows[name], looked.now),
             )
             for each in looked.found
@@ -196,7 +199,10 @@ class Planner:
         return find_steps(loaded, looked.steps)
 
     def _end_drains(self, looked: Look) -> None:
-        """Keep models whose room nobody needs, or that an ensemble needs, unless Triton unloads them already."""
+        """Keep models whose room nobody needs, that an ensemble needs, or that Triton does not unload.
+
+        Those that it unloads already go.
+        """
         needed = self._find_needed(looked)
         wanted = {
             each.row.name
@@ -206,7 +212,8 @@ class Planner:
         for name, row in self._rows.items():
             is_loaded = looked.states[name].state is Seen.READY and name not in self._loads.unloading
             is_needless = row.for_model is not None and row.for_model not in wanted
-            if row.phase is Phase.DRAINING and is_loaded and (is_needless or name in needed):
+            stays = is_needless or name in needed or self._loads.was_refused(name)
+            if row.phase is Phase.DRAINING and is_loaded and stays:
                 move(row, Phase.RESIDENT, looked.now)
 
     def _decide(self, decided: Plan, now: float) -> str | None:

@@ -132,7 +132,8 @@ def size_up(state: State) -> list[Sized]:
     """
     models = sorted(state.models, key=lambda model: model.name)
     fixed = sum(model.memory or 0 for model in models if model.keep or model.holds_frozen)
-    largest = max((model.memory for model in models if model.memory is not None), default=state.budget)
+    fitting = [model.memory for model in models if model.memory is not None and model.memory <= state.budget]
+    largest = max(fitting, default=state.budget)
     memory = max(min(largest, state.budget - fixed), 1)  # what takes none would fit while others are over the budget
     load_seconds = _average([model.load_seconds for model in models], UNKNOWN_LOAD_SECONDS)
     compute_seconds = _average([model.compute_seconds for model in models], MIN_JOB_SECONDS)

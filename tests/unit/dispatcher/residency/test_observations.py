@@ -174,8 +174,8 @@ def test_a_model_is_used_while_jobs_wait_or_run() -> None:
 def test_a_model_is_absent_since_its_unload_unless_loads_have_failed_since() -> None:
     model = row(Phase.RESIDENT)
     found = Found(model, True, None, None, 1, False, 0)
-    assert describe(found, model, is_frozen=False).absent_since is None
+    assert describe(found, model, NO_DEMAND, (), is_frozen=False).absent_since is None
     move(model, Phase.ABSENT, 7.0)
-    assert describe(found, model, is_frozen=False).absent_since == 7.0
+    assert describe(found, model, NO_DEMAND, (), is_frozen=False).absent_since == 7.0
     note_failed(model, "no such file", 9.0)
-    assert describe(found, model, is_frozen=False).absent_since is None
+    assert describe(found, model, NO_DEMAND, (), is_frozen=False).absent_since is None

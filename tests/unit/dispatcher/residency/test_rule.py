@@ -115,8 +115,20 @@ def test_the_wait_for_a_load_begins_when_the_model_is_unloaded() -> None:
 
 
 def test_a_deadline_makes_a_model_overdue() -> None:
+    assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 4.0))) == [Drain("v1", "a")]
+    assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 4.1))) == []
+
+
+def test_a_deadline_that_no_load_can_keep_is_none() -> None:
     assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 2.0))) == [Drain("v1", "a")]
-    assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 2.1))) == []
+    assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 1.9))) == []
+    late = overdue("b")
+    assert act(state(late, absent("a")._replace(deadline=NOW + 1.0), budget=100)) == [Load("b")]
+
+
+def test_a_model_that_never_fits_says_nothing_about_the_others() -> None:
+    huge, new = absent("huge", memory=1000), absent("new", memory=None)._replace(is_known=False)
+    assert act(state(resident("v", memory=200), huge, new)) == [Load("new")]
 
 
 def test_loads_begin_in_time_for_all_that_follow() -> None:
