@@ -64,6 +64,7 @@ def is_wanted(model: Model) -> bool:
 def line_up(state: State, models: Sequence[Sized]) -> Line:
     """Sort what is wanted: kept models, then overdue ones by their bounds, then by priority and waited time.
 
+    A model that made room a moment ago comes after those with jobs.
     The waited time of a model is that of its oldest job times the number of its jobs: "R×W" of Aksoy and Franklin,
     Scheduling for Large-Scale On-Demand Data Broadcasting (1998). It favors neither rare models nor popular ones.
     Models that are to be learned come after those with jobs.
@@ -89,9 +90,11 @@ def line_up(state: State, models: Sequence[Sized]) -> Line:
     return Line(wanted, begins, resting, too_large, sum(one.memory for one in resting if one.model.keep))
 
 
-def _order(state: State, one: Sized, begin: float) -> tuple[bool, float, bool, int, float, float, str]:
+def _order(state: State, one: Sized, begin: float) -> tuple[bool, float, bool, bool, int, float, float, str]:
     model = one.model
     late = begin <= state.now
     rank = RANKS[model.priority] if model.priority is not None else len(RANKS)
     waited = 0.0 if model.waits_since is None else model.waiting * (state.now - model.waits_since)
-    return (not late, begin if late else 0.0, not model.waiting, rank, -waited, begin, one.name)
+    # What made room a moment ago does not take it back because of a job that came meanwhile.
+    gave_way = model.absent_since is not None and state.now - model.absent_since < one.load_seconds
+    return (not late, begin if late else 0.0, not model.waiting, gave_way, rank, -waited, begin, one.name)

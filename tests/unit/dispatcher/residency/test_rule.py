@@ -114,6 +114,14 @@ def test_the_wait_for_a_load_begins_when_the_model_is_unloaded() -> None:
     assert act(state(many, absent("d", waiting=20, waited=60.0), budget=100)) == [Load("d")]
 
 
+def test_a_model_that_just_made_room_comes_last_unless_it_is_overdue() -> None:
+    other, made = absent("a")._replace(priority=Priority.LOW), absent("b")._replace(priority=Priority.HIGH)
+    assert act(state(made._replace(absent_since=NOW - 2.0), other, budget=100)) == [Load("b")]
+    assert act(state(made._replace(absent_since=NOW - 1.9), other, budget=100)) == [Load("a")]
+    urgent = made._replace(absent_since=NOW - 1.9, deadline=NOW + 1.0)
+    assert act(state(urgent, other, budget=100)) == [Load("b")]
+
+
 def test_a_deadline_makes_a_model_overdue() -> None:
     assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 4.0))) == [Drain("v1", "a")]
     assert act(state(*BUSY, absent("a")._replace(deadline=NOW + 4.1))) == []
