@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS residencies (
   keep boolean NOT NULL DEFAULT false, -- it is never unloaded to make room
   load_seconds double precision CHECK (load_seconds >= 0), -- mean of its loads; half the weight is on the last one
   loaded_at timestamptz, -- when the model became resident; NULL: it is not
+  left_at timestamptz, -- when it was last unloaded; NULL: nobody saw that
   used_at timestamptz, -- when a job last waited or ran
   arrivals double precision NOT NULL DEFAULT 0 CHECK (arrivals >= 0), -- jobs a second, smoothed over ten minutes
   failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0), -- loads in a row that failed

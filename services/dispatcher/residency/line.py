@@ -96,5 +96,5 @@ def _order(state: State, one: Sized, begin: float) -> tuple[bool, float, bool, b
     rank = RANKS[model.priority] if model.priority is not None else len(RANKS)
     waited = 0.0 if model.waits_since is None else model.waiting * (state.now - model.waits_since)
     # What made room a moment ago does not take it back because of a job that came meanwhile.
-    gave_way = model.absent_since is not None and state.now - model.absent_since < one.load_seconds
+    gave_way = model.left_at is not None and state.now - model.left_at < one.load_seconds
     return (not late, begin if late else 0.0, not model.waiting, gave_way, rank, -waited, begin, one.name)

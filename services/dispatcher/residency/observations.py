@@ -18,6 +18,8 @@ STOPPED = "Triton stopped while it loaded the model"
 
 def move(row: Residency, phase: Phase, now: float) -> None:
     """Let a model enter a phase."""
+    if phase is Phase.ABSENT and row.phase in (Phase.RESIDENT, Phase.DRAINING):
+        row.left_at = now
     if phase is not row.phase:
         row.phase, row.changed_at = phase, now
     if phase is not Phase.DRAINING:
@@ -134,7 +136,7 @@ def describe(found: Found, row: Residency, demand: Demand, steps: Collection[str
         next_try_at=row.next_try_at,
         waiting=demand.waiting,
         since=demand.since if found.is_known else row.changed_at,
-        absent_since=row.changed_at if row.phase is Phase.ABSENT and not row.failures else None,
+        left_at=row.left_at,
         deadline=demand.deadline,
         priority=demand.priority,
         running=demand.running,

@@ -44,8 +44,8 @@ class Model(NamedTuple):
     """Its jobs that could start if it were resident and had slots."""
     since: float | None = None
     """Since when the oldest of them waits. Of a model that is not known: when the repository first had it."""
-    absent_since: float | None = None
-    """When it was last unloaded. None: it is not absent, or that is not known, or its loads have failed since."""
+    left_at: float | None = None
+    """When it was last unloaded. None: unknown."""
     deadline: float | None = None
     """When the first of them expires."""
     priority: Priority | None = None
@@ -72,9 +72,9 @@ class Model(NamedTuple):
     @property
     def waits_since(self) -> float | None:
         """Since when the oldest job waits for a load. Before the model was unloaded, it waited for a slot."""
-        if self.since is None or self.absent_since is None:
+        if self.since is None or self.left_at is None:
             return self.since
-        return max(self.since, self.absent_since)
+        return max(self.since, self.left_at)
 
     @property
     def idle_since(self) -> float:

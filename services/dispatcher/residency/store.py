@@ -40,6 +40,7 @@ class Residency(msgspec.Struct, kw_only=True):
     place: int | None = None
     expected_at: float | None = None
     why: str | None = None
+    left_at: float | None = None  # when it was last unloaded
 
 
 class Found(NamedTuple):

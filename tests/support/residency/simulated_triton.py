@@ -161,7 +161,7 @@ class SimulatedTriton:
                 case Load():
                     assert seat.model.phase is Phase.ABSENT
                     self.loaded.append(Loaded(action.name, self.now, state))
-                    seat.model = seat.model._replace(phase=Phase.LOADING, absent_since=None)
+                    seat.model = seat.model._replace(phase=Phase.LOADING)
                     self._at(self.now + seat.program.load_seconds, lambda seat=seat: self._end_load(seat))  # type: ignore[misc]
                     self._measure()
                 case Drain():
@@ -189,7 +189,7 @@ class SimulatedTriton:
 
     def _unload_if_drained(self, seat: Seat) -> None:
         if seat.model.phase is Phase.DRAINING and not seat.model.running:
-            seat.model = seat.model._replace(phase=Phase.ABSENT, absent_since=self.now)
+            seat.model = seat.model._replace(phase=Phase.ABSENT, left_at=self.now)
             self._at(self.now, self._plan)
 
     def _arrive(self, job: Job) -> None:

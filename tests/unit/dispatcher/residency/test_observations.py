@@ -9,7 +9,6 @@ from services.dispatcher.residency.observations import (
     SMOOTHING_SECONDS,
     STOPPED,
     Usage,
-    describe,
     follow,
     move,
     note_ended,
@@ -17,7 +16,7 @@ from services.dispatcher.residency.observations import (
     size,
 )
 from services.dispatcher.residency.state import Phase
-from services.dispatcher.residency.store import Found, Residency
+from services.dispatcher.residency.store import Residency
 from services.dispatcher.triton.model_control import ModelState, State
 
 GB = 10**9
@@ -171,11 +170,12 @@ def test_a_model_is_used_while_jobs_wait_or_run() -> None:
     assert used == [0.0, 0.0, 2.0, 2.0, 4.0, 5.0, 5.0]
 
 
-def test_a_model_is_absent_since_its_unload_unless_loads_have_failed_since() -> None:
+def test_a_model_has_left_when_it_was_unloaded_and_not_when_a_load_failed() -> None:
     model = row(Phase.RESIDENT)
-    found = Found(model, True, None, None, 1, False, 0)
-    assert describe(found, model, NO_DEMAND, (), is_frozen=False).absent_since is None
+    move(model, Phase.DRAINING, 5.0)
+    assert (model.phase, model.left_at) == (Phase.DRAINING, None)
     move(model, Phase.ABSENT, 7.0)
-    assert describe(found, model, NO_DEMAND, (), is_frozen=False).absent_since == 7.0
+    assert model.left_at == 7.0
+    move(model, Phase.LOADING, 8.0)
     note_failed(model, "no such file", 9.0)
-    assert describe(found, model, NO_DEMAND, (), is_frozen=False).absent_since is None
+    assert model.left_at == 7.0

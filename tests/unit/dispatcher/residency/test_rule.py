@@ -109,16 +109,16 @@ def test_an_overdue_model_needs_no_backlog() -> None:
 def test_the_wait_for_a_load_begins_when_the_model_is_unloaded() -> None:
     old, rare = overdue("a", 60.0), overdue("b")
     assert act(state(old, rare, budget=100)) == [Load("a")]
-    assert act(state(old._replace(absent_since=NOW - 1.0), rare, budget=100)) == [Load("b")]
-    many = absent("c", waiting=1000, waited=60.0)._replace(absent_since=NOW - 1.0)
+    assert act(state(old._replace(left_at=NOW - 1.0), rare, budget=100)) == [Load("b")]
+    many = absent("c", waiting=1000, waited=60.0)._replace(left_at=NOW - 1.0)
     assert act(state(many, absent("d", waiting=20, waited=60.0), budget=100)) == [Load("d")]
 
 
 def test_a_model_that_just_made_room_comes_last_unless_it_is_overdue() -> None:
     other, made = absent("a")._replace(priority=Priority.LOW), absent("b")._replace(priority=Priority.HIGH)
-    assert act(state(made._replace(absent_since=NOW - 2.0), other, budget=100)) == [Load("b")]
-    assert act(state(made._replace(absent_since=NOW - 1.9), other, budget=100)) == [Load("a")]
-    urgent = made._replace(absent_since=NOW - 1.9, deadline=NOW + 1.0)
+    assert act(state(made._replace(left_at=NOW - 2.0), other, budget=100)) == [Load("b")]
+    assert act(state(made._replace(left_at=NOW - 1.9), other, budget=100)) == [Load("a")]
+    urgent = made._replace(left_at=NOW - 1.9, deadline=NOW + 2.0)
     assert act(state(urgent, other, budget=100)) == [Load("b")]
 
 
@@ -135,8 +135,8 @@ def test_a_deadline_that_no_load_can_keep_is_none() -> None:
 
 
 def test_a_model_that_never_fits_says_nothing_about_the_others() -> None:
-    huge, new = absent("huge", memory=1000), absent("new", memory=None)._replace(is_known=False)
-    assert act(state(resident("v", memory=200), huge, new)) == [Load("new")]
+    huge, new = absent("huge")._replace(memory=1000), absent("new", waiting=0)._replace(memory=None, is_known=False)
+    assert act(state(resident("v1"), huge, new)) == [Load("new")]
 
 
 def test_loads_begin_in_time_for_all_that_follow() -> None:

@@ -35,7 +35,7 @@ def draw_model(draw: st.DrawFn, name: str) -> Model:
         next_try_at=draw(st.sampled_from([None, None, NOW - 1, NOW + 1])),
         waiting=waiting,
         since=draw(TIMES) if waiting else None,
-        absent_since=draw(st.none() | TIMES) if phase is Phase.ABSENT else None,
+        left_at=draw(st.none() | TIMES),
         deadline=draw(st.sampled_from([None, NOW + 3, NOW + 90])) if waiting else None,
         priority=draw(st.sampled_from(Priority)) if waiting else None,
         running=draw(st.integers(0, 2)) if phase in (Phase.RESIDENT, Phase.DRAINING) else 0,
