@@ -34,6 +34,7 @@ DRAIN_SECONDS = 30.0  # for jobs to end before their model is unloaded; Triton i
 DESCRIBE_SECONDS = (
     30.0  # until a model that was loaded for the first time may be unloaded, although nobody described it
 )
+STEPS_SECONDS = 5.0  # the same, until any model may be unloaded: that one may be an ensemble that needs it
 SAVE_SECONDS = 10.0  # between saves of what changes all the time
 CLEAN_SECONDS = 60.0  # between removals of rows that nobody needs
 MAX_MODELS = 1000  # of a repository
@@ -179,6 +180,8 @@ class Planner:
 
     def _describe(self, looked: Look, strangers: set[str]) -> list[Model]:
         frozen, steps = strangers | self._find_needed(looked), looked.steps
+        if any(is_new(each, self._rows[each.row.name], looked.now, STEPS_SECONDS) for each in looked.found):
+            frozen |= self._rows.keys()
         return [
             describe(
                 each,
@@ -280,9 +283,9 @@ class Planner:
                 self._loads.unload(name)
 
 
-def is_new(found: Found, row: Residency, now: float) -> bool:
+def is_new(found: Found, row: Residency, now: float, seconds: float = DESCRIBE_SECONDS) -> bool:
     """Return whether a model was loaded just now, and no dispatcher has described it yet. Its load was for that."""
-    return not found.is_known and row.loaded_at is not None and now - row.loaded_at < DESCRIBE_SECONDS
+    return not found.is_known and row.loaded_at is not None and now - row.loaded_at < seconds
 
 
 def is_near(before: float | None, now: float | None) -> bool:

@@ -227,6 +227,17 @@ async def test_nothing_gets_the_room_of_a_model_during_its_reload(world: World, 
     assert sorted(phases.values()) == ["absent", "draining", "resident"]  # it makes room as any other one
 
 
+async def test_nothing_is_unloaded_before_it_is_known_whether_a_new_ensemble_needs_it(world: World) -> None:
+    world.triton.states |= {"new": "READY", "a": "READY", "b": "READY", "c": "READY"}
+    await world.look()
+    assert {*(await world.phases()).values()} == {"resident"}
+    steps = {"charonia.memory": "1", "steps": "a"}
+    await ModelStore(world.database, "w").save_models([(ModelVersion("new", "1", False, 0, 1, [], [], steps), True)])
+    await world.look()
+    phases = await world.phases()
+    assert (phases["a"], [*phases.values()].count("draining")) == ("resident", 2)
+
+
 async def test_an_ensemble_is_loaded_only_if_its_models_fit_too(world: World, tenant: UUID) -> None:
     """Another leader described it: what it consists of is in the rows."""
     settings = {"charonia.memory": "1", "steps": "b/c"}
