@@ -40,6 +40,10 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+STEP = (
+    'step [ { model_name: "%s" model_version: -1 '
+    'input_map { key: "x" value: "%s" } output_map { key: "y" value: "%s" } } ]\n'
+)
 PARAMETER = 'parameters { key: "%s" value { string_value: "%s" } }\n'
 STUB = "triton_python_b"  # the name of a model's process, as Linux shortens it
 
@@ -62,6 +66,17 @@ class SizedModels:
         (version / "seconds").write_text(str(seconds))
         (version / "compute").write_text(str(compute_seconds))
         self.declare(name, **settings)
+
+    def add_ensemble(self, name: str, *steps: str, **settings: str) -> None:
+        """Add an ensemble that runs models one after the other."""
+        (self.folder / name / "1").mkdir(parents=True)
+        tensors = ["x", *(f"t{number}" for number in range(1, len(steps))), "y"]
+        lines = [STEP % (step, *tensors[number : number + 2]) for number, step in enumerate(steps)]
+        config = CONFIG % name
+        config = config[: config.index("instance_group")].replace('backend: "python"', 'platform: "ensemble"')
+        parameters = [PARAMETER % (f"charonia.{key}", value) for key, value in settings.items()]
+        text = f"{config}ensemble_scheduling {{\n{''.join(lines)}}}\n{''.join(parameters)}"
+        (self.folder / name / "config.pbtxt").write_text(text)
 
     def declare(self, name: str, **settings: str) -> None:
         lines = [PARAMETER % (f"charonia.{key}", value) for key, value in settings.items()]

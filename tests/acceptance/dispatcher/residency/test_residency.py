@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import asyncpg
 import httpx
@@ -13,123 +11,16 @@ import pytest
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
+from tests.acceptance.dispatcher.residency.served import DECLARED, MEGABYTE, NAMES, OWN, Served
 from tests.support.stacks.broker_connection import wait_for_broker
-from tests.support.stacks.sized_models import SizedModels, measure_models
-from tests.support.telemetry.scraped_metrics import read_metric
+from tests.support.stacks.sized_models import SizedModels
 from tests.support.waiting import eventually
 
-MEGABYTE = 10**6
-BUDGET = 190 * MEGABYTE  # for the kept model and two of the others
+BUDGET = 192 * MEGABYTE  # for the kept model and two of the others, or the ensemble
 TAKEN = 30 * MEGABYTE  # by each model, and as much by its process
-NAMES = [f"m{number}" for number in range(1, 6)]
-SAMPLE_SECONDS = 0.1
+PATTERNS = ["m[1-4],kept,twice", "m[2-5],kept,twice"]  # of the dispatchers
 ROUNDS = 3
 JOBS = 4
-
-
-class Served:
-    """The stack, its models, and what clients and operators see of them."""
-
-    def __init__(
-        self, stack: Stack, models: SizedModels, http: httpx.AsyncClient, database: asyncpg.Connection
-    ) -> None:
-        self.stack = stack
-        self.models = models
-        self._http = http
-        self._database = database
-
-    async def run(self, model: str) -> str:
-        """Return how a job of a model ends."""
-        body = {"model": model, "inputs": {"x": [[1.0]]}}
-        answer = await self._http.post("/v1/jobs", json=body, headers={"Prefer": "wait=60"})
-        assert answer.is_success, answer.text
-        status: str = answer.json()["status"]
-        return status
-
-    async def get(self, path: str) -> Any:
-        """Return what a client sees."""
-        answer = await self._http.get(path)
-        assert answer.is_success, answer.text
-        return answer.json()
-
-    async def see(self, model: str, state: str) -> Any:
-        """Return a model as clients see it, once they see it in a state."""
-
-        async def poll() -> Any:
-            seen = await self.get(f"/v1/models/{model}")
-            return seen if seen["residency"]["state"] == state and seen["ready"] is (state == "resident") else None
-
-        return await eventually(poll, f"clients see that {model} is {state}")
-
-    async def read(self, model: str) -> asyncpg.Record:
-        row = await self._database.fetchrow("SELECT *, now() AS now FROM residencies WHERE name = $1", model)
-        assert row is not None
-        return row
-
-    async def until(self, model: str, phase: str) -> asyncpg.Record:
-        """Return the row of a model once it is in a phase."""
-
-        async def poll() -> asyncpg.Record | None:
-            row = await self.read(model)
-            return row if row["phase"] == phase else None
-
-        return await eventually(poll, f"{model} is {phase}")
-
-    async def find_absent(self) -> str:
-        """Return a model that Triton does not hold."""
-        found = "SELECT name FROM residencies WHERE phase = 'absent' AND name = ANY($1::text[]) ORDER BY name"
-        name: str = await self._database.fetchval(found, NAMES)
-        return name
-
-    async def count_hits(self, model: str) -> float:
-        """Return how many jobs of a model started without waiting for it."""
-        name = "charonia_model_residency_hits_total"
-        counts = [await read_metric(f"{each.url}/metrics", name, model=model) for each in self.stack.dispatchers]
-        return sum(counts)
-
-    async def find_leader(self) -> Service:
-        """Return the dispatcher that decides what Triton holds."""
-
-        async def poll() -> Service | None:
-            for each in self.stack.dispatchers:
-                if each.process.running and await leads(each):
-                    return each
-            return None
-
-        return await eventually(poll, "a dispatcher decides")
-
-    @asynccontextmanager
-    async def held_load(self) -> AsyncIterator[tuple[str, "asyncio.Task[str]"]]:
-        """Load a model for a job. The load lasts until the end of the context."""
-        model = await self.find_absent()
-        hold = self.models.hold(model)
-        try:
-            job = asyncio.create_task(self.run(model))
-            await self.until(model, "loading")
-            yield model, job
-        finally:
-            hold.unlink()
-
-    async def watch(self, samples: list[tuple[int, int, bool]]) -> None:
-        """Record what the models take by the rows and in truth, and whether the kept one stays, until cancelled."""
-        query = (
-            "SELECT sum(memory) FILTER (WHERE phase <> 'absent')::bigint AS memory, "
-            "bool_and(phase = 'resident') FILTER (WHERE name = 'kept') AS stays FROM residencies"
-        )
-        pid = self.stack.triton.process.pid
-        assert pid is not None
-        while True:
-            row = await self._database.fetchrow(query)
-            assert row is not None
-            samples.append((row["memory"], await asyncio.to_thread(measure_models, pid), row["stays"]))
-            await asyncio.sleep(SAMPLE_SECONDS)
-
-
-async def leads(dispatcher: Service) -> bool:
-    page = (await asyncio.to_thread(httpx.get, f"{dispatcher.url}/metrics")).text
-    return any(
-        line.startswith('charonia_leader{role="residency ') and line.endswith(" 1.0") for line in page.splitlines()
-    )
 
 
 @pytest.fixture(scope="module")
@@ -138,20 +29,36 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> SizedModels:
     for name in NAMES:
         models.add(name, TAKEN, memory="70 MB")
     models.add("kept", TAKEN // 3, memory="50 MB", keep="true")
+    models.add(OWN, TAKEN // 3)
+    models.add_ensemble("twice", "m4", "m5", memory="1 MB")
     return models
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, models: SizedModels) -> Iterator[Stack]:
     settings = Settings.private(tmp_path_factory.mktemp("own"), dispatchers=2, notifiers=0)
-    environment = {"CHARONIA_MODEL_MEMORY": "190 MB", "CHARONIA_MODEL_MAX_WAIT": "2", "CHARONIA_LEASE": "4"}
+    environment = {
+        "CHARONIA_MODEL_MEMORY": "192 MB",
+        "CHARONIA_MODEL_MAX_WAIT": "2",
+        "CHARONIA_MODEL_IDLE": "5",
+        "CHARONIA_LEASE": "4",
+    }
     stack = Stack(replace(settings, model_repository=models.folder, environment=environment))
+    for number, patterns in enumerate(PATTERNS):
+        stack.dispatchers[number] = make_dispatcher(
+            stack, stack.dispatchers[number].port, f"dispatcher-{number + 1}", patterns
+        )
     try:
         with stack:
             wait_for_broker(*stack.gateways)
             yield stack
     finally:
         stack.postgres.delete()
+
+
+def make_dispatcher(stack: Stack, port: int, name: str, patterns: str) -> Service:
+    """Return a dispatcher that runs some models only."""
+    return Service("dispatcher", port, stack.environment | {"CHARONIA_MODELS": patterns}, stack.log_dir, name=name)
 
 
 @pytest.fixture
@@ -162,7 +69,7 @@ async def served(own: Stack, models: SizedModels) -> AsyncIterator[Served]:
     quiet = "SELECT count(*) FROM residencies WHERE phase IN ('loading', 'draining') OR place IS NOT NULL"
 
     async def is_quiet() -> bool:
-        return (await database.fetchval(known), await database.fetchval(quiet)) == (len(NAMES) + 1, 0)
+        return (await database.fetchval(known), await database.fetchval(quiet)) == (len(DECLARED), 0)
 
     async with httpx.AsyncClient(base_url=own.url, headers=headers, timeout=90) as http:
         await eventually(is_quiet, "each model was loaded once")
@@ -183,10 +90,7 @@ async def test_jobs_of_more_models_than_fit_all_end(served: Served) -> None:
     assert max(by_server) <= BUDGET
     assert max(by_server) > 3 * TAKEN  # two models and the kept one were there at once
     assert all(stays)
-    swaps = [
-        await read_metric(f"{each.url}/metrics", "charonia_model_swaps_total") for each in served.stack.dispatchers
-    ]
-    assert sum(swaps) >= ROUNDS
+    assert await served.count_swaps() >= ROUNDS
 
 
 async def test_a_job_that_finds_its_model_counts_as_a_hit(served: Served) -> None:
@@ -266,7 +170,60 @@ async def test_a_load_that_fails_says_why_and_backs_off(served: Served) -> None:
     assert (row["failures"], row["next_try_at"], row["reason"]) == (0, None, None)
 
 
+async def test_the_leader_loads_models_that_only_the_other_dispatcher_runs(served: Served) -> None:
+    assert {*await asyncio.gather(served.run("m1"), served.run("m5"))} == {"succeeded"}
+
+
+async def test_a_job_that_is_canceled_while_its_model_loads_ends_at_once(served: Served) -> None:
+    async with served.held_load() as (model, job):
+        await served.cancel_first(model)
+        assert await job == "canceled"
+        assert (await served.read(model))["phase"] == "loading"
+    assert (await served.until(model, "resident"))["failures"] == 0
+    assert await served.run(model) == "succeeded"
+
+
+async def test_an_idle_model_is_unloaded_and_that_is_no_swap(served: Served) -> None:
+    model = await served.find_absent()
+    assert await served.run(model) == "succeeded"
+    await served.until(model, "resident")
+    before = await served.count_swaps()
+    await served.until(model, "absent")
+    assert await served.count_swaps() == before
+    assert await served.until("kept", "resident")
+
+
+async def test_an_ensemble_gets_its_room_and_gives_it_back(served: Served) -> None:
+    held: list[set[str]] = []
+
+    async def watch() -> None:
+        while True:
+            held.append(await served.list_held())
+
+    assert {*await asyncio.gather(served.run("m2"), served.run("m3"))} == {"succeeded"}
+    watching = asyncio.create_task(watch())
+    assert await served.run("twice") == "succeeded"
+    assert await served.list_held() == {"kept", "twice", "m4", "m5"}
+    assert {*await asyncio.gather(served.run("m2"), served.run("m3"))} == {"succeeded"}
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert max(sum(DECLARED[name] for name in names) for names in held) * MEGABYTE <= BUDGET
+
+
+async def test_what_operators_load_and_unload_counts(served: Served) -> None:
+    operator, model = served.stack.triton.models, await served.find_absent()
+    await asyncio.to_thread(operator.load, OWN)
+    await served.until(OWN, "resident")
+    assert await served.run(model) == "succeeded"
+    await asyncio.to_thread(operator.unload, model)
+    await served.until(model, "absent")
+    assert await served.run(model) == "succeeded"  # it is loaded again
+    assert OWN in await served.list_held()  # Charonia leaves it alone, although it is idle
+    await asyncio.to_thread(operator.unload, OWN)
+
+
 async def test_a_model_that_is_larger_than_the_budget_says_so(served: Served) -> None:
+    """The last test: the model stays too large."""
     model = await served.find_absent()
     await served.run(model)
     served.models.declare(model, memory="1 GiB")
