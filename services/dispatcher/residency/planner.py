@@ -34,7 +34,7 @@ DRAIN_SECONDS = 30.0  # for jobs to end before their model is unloaded; Triton i
 DESCRIBE_SECONDS = (
     30.0  # until a model that was loaded for the first time may be unloaded, although nobody described it
 )
-STEPS_SECONDS = 5.0  # the same, until any model may be unloaded: that one may be an ensemble that needs it
+STEPS_SECONDS = 5.0  # the same, until any model may drain: that one may be an ensemble that needs it
 SAVE_SECONDS = 10.0  # between saves of what changes all the time
 CLEAN_SECONDS = 60.0  # between removals of rows that nobody needs
 MAX_MODELS = 1000  # of a repository
@@ -129,7 +129,7 @@ class Planner:
         looked = Look(now, found, demand, states)
         self._end_drains(looked)
         decided = plan(State(now, *self._limits, self._describe(looked, strangers)))
-        if any(is_new(each, self._rows[each.row.name], now) for each in found):  # an ensemble may need any model
+        if any(is_new(each, self._rows[each.row.name], now, STEPS_SECONDS) for each in found):
             decided = decided._replace(actions=[each for each in decided.actions if isinstance(each, Load)])
         begun = self._decide(decided, now)
         await self._save(looked, begun)
@@ -180,8 +180,6 @@ class Planner:
 
     def _describe(self, looked: Look, strangers: set[str]) -> list[Model]:
         frozen, steps = strangers | self._find_needed(looked), looked.steps
-        if any(is_new(each, self._rows[each.row.name], looked.now, STEPS_SECONDS) for each in looked.found):
-            frozen |= self._rows.keys()
         return [
             describe(
                 each,
