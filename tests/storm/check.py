@@ -73,6 +73,6 @@ def check_job(
     else:
         attempts = state.attempts.get(job.id, [])
         findings += check_outcome(submission, job, attempts)
-        findings += check_attempts(submission.request, job, attempts, log.faults, log.tritons)
+        findings += check_attempts(submission.request, job, attempts, log)
     for rule, expected, seen in findings:
         yield job.id, rule, expected, seen

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tests.storm.check_outcome import Finding, show
 from tests.storm.job_requests import JobRequest
 from tests.storm.pipelines import StepRequest
-from tests.storm.storm_log import Fault
+from tests.storm.storm_log import Fault, StormLog
 from tests.support.api.api_client import Attempt, Job
 
 MARGIN = 2.0  # seconds after a member is ready in which its fault may have effects
@@ -26,8 +26,9 @@ MODEL_ERRORS["flaky"] = MODEL_ERRORS["fail_times"]
 
 
 def check_attempts(
-    request: JobRequest | StepRequest, job: Job, attempts: Sequence[Attempt], faults: Sequence[Fault], tritons: int
+    request: JobRequest | StepRequest, job: Job, attempts: Sequence[Attempt], log: StormLog
 ) -> Iterator[Finding]:
+    faults = log.faults
     model_error = MODEL_ERRORS.get(request.kind)
     for attempt in attempts:
         code = attempt.error_code
@@ -45,7 +46,11 @@ def check_attempts(
     failures = sum(is_requested_failure(attempt, model_error) for attempt in attempts)
     # The model forgets a job that succeeds. A dispatcher that died, or a cancel, may have lost the success.
     lost = sum(attempt.error_code in LOST or attempt.status == "canceled" for attempt in attempts)
-    if request.failures and failures > request.failures * (tritons + lost) and not has_triton_failed(job, faults):
+    if (
+        request.failures
+        and failures > request.failures * (log.tritons + lost + count_drains(job, log))
+        and not has_triton_failed(job, faults)
+    ):
         yield "the model fails as requested", f"{request.failures} times in each Triton", show(attempts)
     repeated = any(sum(is_requested_failure(each, model_error) for each in part) > 1 for part in parts)
     if request.kind == "invalid" and repeated:
@@ -92,6 +97,13 @@ def choose_margin(fault: Fault, attempt: Attempt) -> float:
     """Return for how many seconds after its end a fault may have an effect on an attempt."""
     is_met_late = fault.action == "kill model" and attempt.error_code in MET_LATE
     return KILLED_MODEL_SECONDS if is_met_late else MARGIN
+
+
+def count_drains(job: Job, log: StormLog) -> int:
+    """Return how often the job's model made room for another one meanwhile. It then forgot what had failed."""
+    began, ended = job.created_at.timestamp(), (job.finished_at or job.created_at).timestamp()
+    drains = (each.at for each in log.model_events if (each.event, each.model) == ("model.draining", job.model))
+    return sum(began <= at <= ended + MARGIN for at in drains)
 
 
 def has_triton_failed(job: Job, faults: Sequence[Fault]) -> bool:

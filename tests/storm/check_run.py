@@ -26,7 +26,7 @@ def check_run(submission: Submission, run: Job, state: ApiState, log: StormLog) 
         request = submission.request.steps.get(step, StepRequest())
         for job in members:
             attempts = state.attempts.get(job.id, [])
-            own = check_attempts(request, job, attempts, log.faults, log.tritons)
+            own = check_attempts(request, job, attempts, log)
             for rule, expected, seen in (*own, *check_step_job(request, job, attempts)):
                 yield job.id, rule, expected, seen
 

@@ -10,7 +10,17 @@ import pytest
 from tests.storm.api_state import ApiState
 from tests.storm.check import check
 from tests.storm.job_requests import SLOW, JobRequest
-from tests.storm.storm_log import STEADY, SUBSCRIPTION, Call, Delivery, Fault, RoundTrip, StormLog, Submission
+from tests.storm.storm_log import (
+    STEADY,
+    SUBSCRIPTION,
+    Call,
+    Delivery,
+    Fault,
+    ModelEvent,
+    RoundTrip,
+    StormLog,
+    Submission,
+)
 from tests.support.api.api_client import Attempt, Failure, Job
 from tests.support.api.api_shapes import AttemptFailure, SendAttempt
 from tests.support.receivers.webhook_receiver import Event
@@ -163,6 +173,11 @@ def test_each_triton_counts_the_failures_of_its_models() -> None:
     storm.change_outcome(change_job(attempt=3), failed, msgspec.structs.replace(failed, attempt=2), third)
     assert storm.violated_rules == {"the model fails as requested"}
     storm.log.tritons = 2
+    assert storm.violated_rules == set()
+    storm.log.tritons = 1
+    storm.log.model_events = [ModelEvent(AT, "triton", "model.draining", "work")]
+    assert storm.violated_rules == {"the model fails as requested"}
+    storm.log.model_events = [ModelEvent(AT, "triton", "model.draining", JOB.model)]  # it is loaded again afterwards
     assert storm.violated_rules == set()
 
 
