@@ -12,6 +12,9 @@ from services.dispatcher.triton.model_control import ModelState, State
 SMOOTHING_SECONDS = 600.0  # of arrivals
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds after a load that failed; it doubles with each
 GROWTH = 1.5  # times as much memory is assumed after a load that lacked it
+DESCRIBE_SECONDS = 30.0  # until a model may be unloaded that was loaded to learn what it declares
+STEPS_SECONDS = 5.0  # the same, until any model may drain: that one may be an ensemble that needs it
+STUCK_SECONDS = 90.0  # after which Triton may never end an unload: jobs have 30 s before it
 RELOAD_SECONDS = 30.0  # for which a model keeps its room while it is unloaded and loaded again after a quarantine
 STOPPED = "Triton stopped while it loaded the model"
 
@@ -148,3 +151,18 @@ def describe(found: Found, row: Residency, demand: Demand, steps: Collection[str
         is_frozen=is_frozen,
         steps=steps,
     )
+
+
+def is_new(found: Found, row: Residency, now: float, seconds: float = DESCRIBE_SECONDS) -> bool:
+    """Return whether a model was loaded just now, and no dispatcher has described it yet. Its load was for that."""
+    return not found.is_known and row.loaded_at is not None and now - row.loaded_at < seconds
+
+
+def is_coming(found: Found, row: Residency, now: float) -> bool:
+    """Return whether a model is loaded, or was just now, that may be an ensemble. Then nobody knows what it needs."""
+    return (row.phase is Phase.LOADING and not found.is_known) or is_new(found, row, now, STEPS_SECONDS)
+
+
+def is_stuck(row: Residency, now: float) -> bool:
+    """Return whether Triton does not end the unload of a model. Nobody gets that room then."""
+    return row.phase is Phase.DRAINING and now - row.changed_at > STUCK_SECONDS

@@ -18,7 +18,17 @@ from services.dispatcher.residency.demand_store import NO_DEMAND, Demand, measur
 from services.dispatcher.residency.ensembles import find_steps
 from services.dispatcher.residency.loads import Loaded, Loads
 from services.dispatcher.residency.memory import Meter
-from services.dispatcher.residency.observations import Usage, describe, follow, move, note_ended, size
+from services.dispatcher.residency.observations import (
+    Usage,
+    describe,
+    follow,
+    is_coming,
+    is_new,
+    is_stuck,
+    move,
+    note_ended,
+    size,
+)
 from services.dispatcher.residency.rule import Drain, Load, Model, Phase, Plan, State, plan
 from services.dispatcher.residency.store import Found, NotLeading, Residency, ResidencyStore
 from services.dispatcher.triton.client import TritonClient
@@ -31,10 +41,6 @@ WANTED_SECONDS = 0.5  # while one is wanted
 QUIET_SECONDS = 2.0
 PAUSE_FACTOR = 3  # times as long as a look took: it takes a quarter of a session's time at most
 DRAIN_SECONDS = 30.0  # for jobs to end before their model is unloaded; Triton itself waits for those that still run
-DESCRIBE_SECONDS = (
-    30.0  # until a model that was loaded for the first time may be unloaded, although nobody described it
-)
-STEPS_SECONDS = 5.0  # the same, until any model may drain: that one may be an ensemble that needs it
 SAVE_SECONDS = 10.0  # between saves of what changes all the time
 CLEAN_SECONDS = 60.0  # between removals of rows that nobody needs
 MAX_MODELS = 1000  # of a repository
@@ -129,7 +135,7 @@ class Planner:
         looked = Look(now, found, demand, states)
         self._end_drains(looked)
         decided = plan(State(now, *self._limits, self._describe(looked, strangers)))
-        if any(is_new(each, self._rows[each.row.name], now, STEPS_SECONDS) for each in found):
+        if any(is_coming(each, self._rows[each.row.name], now) for each in found):
             decided = decided._replace(actions=[each for each in decided.actions if isinstance(each, Load)])
         begun = self._decide(decided, now)
         await self._save(looked, begun)
@@ -189,6 +195,7 @@ class Planner:
                 is_frozen=name in frozen
                 or self._triton.quarantine.holds(name)
                 or self._loads.was_refused(name)
+                or is_stuck(self._rows[name], looked.now)
                 or is_new(each, self._rows[name], looked.now),
             )
             for each in looked.found
@@ -279,11 +286,6 @@ class Planner:
             is_busy = each.serving or looked.demand.get(name, NO_DEMAND).running > 0
             if not is_busy or looked.now - row.changed_at > DRAIN_SECONDS:
                 self._loads.unload(name)
-
-
-def is_new(found: Found, row: Residency, now: float, seconds: float = DESCRIBE_SECONDS) -> bool:
-    """Return whether a model was loaded just now, and no dispatcher has described it yet. Its load was for that."""
-    return not found.is_known and row.loaded_at is not None and now - row.loaded_at < seconds
 
 
 def is_near(before: float | None, now: float | None) -> bool:

@@ -97,7 +97,8 @@ class _Planner:
         self._begins = line.begins
         held = sum(one.memory for one in models if one.model.phase is not Phase.ABSENT)
         self._room = state.budget - held - line.reserved
-        self._coming = sum(one.memory for one in [*leaving, *(m for m in models if m.model.phase is Phase.DRAINING)])
+        draining = [one for one in models if one.model.phase is Phase.DRAINING and not one.model.is_frozen]
+        self._coming = sum(one.memory for one in [*leaving, *draining])
         self._movable = [one for one in models if one.model.is_movable and one not in leaving]
         self._loading = [one for one in models if one.model.phase is Phase.LOADING]
         self._may_load = not self._loading

@@ -61,7 +61,7 @@ class Model(NamedTuple):
     elsewhere: int = 0
     """How many other Tritons hold it, or load it."""
     is_frozen: bool = False
-    """It takes memory, and is not to be unloaded: it is in quarantine, or another's to unload."""
+    """It takes memory, and frees none: it is in quarantine, another's to unload, or Triton does not unload it."""
     steps: Collection[str] = ()
     """All models that Triton loads with it, if it is an ensemble."""
 

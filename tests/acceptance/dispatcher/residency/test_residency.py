@@ -72,7 +72,7 @@ async def served(own: Stack, models: SizedModels) -> AsyncIterator[Served]:
         return (await database.fetchval(known), await database.fetchval(quiet)) == (len(DECLARED), 0)
 
     async with httpx.AsyncClient(base_url=own.url, headers=headers, timeout=90) as http:
-        await eventually(is_quiet, "each model was loaded once")
+        await eventually(is_quiet, "each model was loaded once", within=90)
         yield Served(own, models, http, database)
     await database.close()
 

@@ -36,6 +36,11 @@ def test_a_load_waits_for_a_drain_without_a_second_drain() -> None:
     assert act(state(draining, resident("v2"), resident("v3"), absent("a"))) == []
 
 
+def test_nobody_waits_for_a_drain_that_does_not_end() -> None:
+    stuck = resident("v1")._replace(phase=Phase.DRAINING, is_frozen=True)
+    assert act(state(stuck, resident("v2"), resident("v3"), absent("a"))) == [Drain("v2", "a")]
+
+
 def test_of_idle_models_the_one_goes_whose_room_is_worth_least() -> None:
     idle = [resident("v1", arrivals=0.002), resident("v2", arrivals=0.0), resident("v3", arrivals=0.001)]
     assert act(state(*idle, absent("a"))) == [Drain("v2", "a")]
