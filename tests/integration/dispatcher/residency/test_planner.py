@@ -15,6 +15,7 @@ from services.dispatcher.residency.memory import Meter
 from services.dispatcher.residency.planner import Limits, Planner
 from services.dispatcher.residency.store import NotLeading, Residency, ResidencyStore
 from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.statistics import Model, Totals
@@ -33,11 +34,14 @@ class FakeTriton(TritonClient):
         self.quarantine = Quarantine()
         self.states = dict.fromkeys(names, "")
         self.calls: list[str] = []
+        self.refuses = False  # to unload
 
     async def ask(self, method: str, request: Any, seconds: float = 3.0) -> Any:
         index = pb.RepositoryIndexResponse.ModelIndex
         if method == "RepositoryModelUnload":
             self.calls.append(f"unload {request.model_name}")
+            if self.refuses:
+                raise TritonUnavailable("explicit model load / unload is not allowed")
             self.states[request.model_name] = "UNAVAILABLE"
         return pb.RepositoryIndexResponse(
             models=[index(name=name, version="1", state=state) for name, state in self.states.items()]
@@ -120,6 +124,17 @@ async def test_models_are_loaded_for_jobs_and_unloaded_for_others(world: World, 
     assert await world.look() == ["load c"]
     (row,) = await world.database.fetch("SELECT sum(memory) AS memory FROM residencies WHERE phase <> 'absent'")
     assert row["memory"] == BUDGET
+
+
+async def test_a_model_that_triton_does_not_unload_serves_again(world: World, tenant: UUID) -> None:
+    world.triton.states |= {"a": "READY", "b": "READY", "c": "READY"}
+    world.triton.refuses = True
+    assert await world.look() == []
+    (draining,) = [name for name, phase in (await world.phases()).items() if phase == "draining"]
+    await world.drained(draining)
+    assert await world.look() == [f"unload {draining}"]
+    assert await world.look() == []
+    assert (await world.phases())[draining] == "resident"
 
 
 async def test_a_drain_is_taken_back_when_nobody_needs_the_room(world: World, tenant: UUID) -> None:
