@@ -224,8 +224,8 @@ async def sweep_orphans(world: World) -> None:
 
 
 OLD_LOAD = """
-INSERT INTO model_loads (server, name, version, load_id, executions, seen_at)
-VALUES ('older:1', 'echo', '1', gen_random_uuid(), 7, $1)
+INSERT INTO model_loads (server, name, version, load_id, executions, saved_by, seen_at)
+VALUES ('older:1', 'echo', '1', gen_random_uuid(), 7, 'test-worker', $1)
 """
 
 

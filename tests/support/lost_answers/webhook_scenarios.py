@@ -17,8 +17,12 @@ RELEASE_SECONDS = 45.0
 RELEASED, RELEASED_BY_END = ["gateway/webhooks: release_blocked"], ["notifier/delivery_attempts: release_blocked"]
 # The notifier gives up a delivery behind an open circuit once its schedule is over.
 DELAY = """
-UPDATE deliveries SET next_at = now() + interval '1 h', schedule_started_at = now() + interval '1 h'
-WHERE endpoint_id = $1 AND next_at IS NOT NULL
+WITH free AS ( -- one that ends just now moves to another partition
+  SELECT event_id FROM live_deliveries WHERE endpoint_id = $1 AND next_at IS NOT NULL FOR UPDATE SKIP LOCKED
+)
+UPDATE live_deliveries d SET next_at = now() + interval '1 h', schedule_started_at = now() + interval '1 h'
+FROM free
+WHERE d.endpoint_id = $1 AND d.event_id = free.event_id
 """
 MAKE_FIRST_DUE = """
 UPDATE deliveries SET next_at = now()
