@@ -49,6 +49,7 @@ class Loads:
     def load(self, model: str, *, measure: bool) -> None:
         """Begin to load a model. `measure`: the load is over once it is known by how much Triton grew."""
         assert self.loading is None, "one load at a time"
+        self._retry_at.pop(model, None)  # Triton was started again since it refused
         self.loading, self.is_measuring = model, measure and self._meter.is_on
         self._load = asyncio.create_task(self._run_load(model, self.is_measuring))
 

@@ -10,13 +10,15 @@ from services.dispatcher.residency.observations import (
     STOPPED,
     Usage,
     follow,
+    is_coming,
+    is_stuck,
     move,
     note_ended,
     note_failed,
     size,
 )
 from services.dispatcher.residency.state import Phase
-from services.dispatcher.residency.store import Residency
+from services.dispatcher.residency.store import Found, Residency
 from services.dispatcher.triton.model_control import ModelState, State
 
 GB = 10**9
@@ -179,3 +181,28 @@ def test_a_model_has_left_when_it_was_unloaded_and_not_when_a_load_failed() -> N
     move(model, Phase.LOADING, 8.0)
     note_failed(model, "no such file", 9.0)
     assert model.left_at == 7.0
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_known", "age", "expected"),
+    [
+        (Phase.LOADING, False, 0.0, True),
+        (Phase.LOADING, True, 0.0, False),
+        (Phase.RESIDENT, False, 4.9, True),
+        (Phase.RESIDENT, False, 5.0, False),
+        (Phase.RESIDENT, True, 0.0, False),
+    ],
+)
+def test_a_model_that_nobody_knows_may_bring_others(phase: Phase, is_known: bool, age: float, expected: bool) -> None:
+    model = row(phase)
+    model.loaded_at = 10.0 if phase is Phase.RESIDENT else None
+    found = Found(model, is_known, None, None, 1, False, 0, (), False)
+    assert is_coming(found, model, 10.0 + age) is expected
+
+
+def test_a_drain_of_more_than_90_s_does_not_end() -> None:
+    model = row(Phase.RESIDENT)
+    move(model, Phase.DRAINING, 10.0)
+    assert not is_stuck(model, 100.0)
+    assert is_stuck(model, 100.1)
+    assert not is_stuck(row(Phase.RESIDENT), 1000.0)
