@@ -15,18 +15,22 @@ from tests.support.waiting import eventually
 PRESIGN = {"presign": "true"}
 RELEASE_SECONDS = 45.0
 RELEASED, RELEASED_BY_END = ["gateway/webhooks: release_blocked"], ["notifier/delivery_attempts: release_blocked"]
-# The notifier gives up a delivery behind an open circuit once its schedule is over.
-DELAY = """
-WITH free AS ( -- one that ends just now moves to another partition
+# One that ends just now moves to another partition, where an update cannot follow it.
+FREE = """
+WITH free AS (
   SELECT event_id FROM live_deliveries WHERE endpoint_id = $1 AND next_at IS NOT NULL FOR UPDATE SKIP LOCKED
 )
+"""
+# The notifier gives up a delivery behind an open circuit once its schedule is over.
+DELAY = f"""{FREE}
 UPDATE live_deliveries d SET next_at = now() + interval '1 h', schedule_started_at = now() + interval '1 h'
 FROM free
 WHERE d.endpoint_id = $1 AND d.event_id = free.event_id
 """
-MAKE_FIRST_DUE = """
-UPDATE deliveries SET next_at = now()
-WHERE endpoint_id = $1 AND next_at IS NOT NULL AND blocked_until(event_id, endpoint_id) IS NULL
+MAKE_FIRST_DUE = f"""{FREE}
+UPDATE live_deliveries d SET next_at = now()
+FROM free
+WHERE d.endpoint_id = $1 AND d.event_id = free.event_id AND blocked_until(d.event_id, d.endpoint_id) IS NULL
 """
 SELECT_BLOCKED = """
 SELECT FROM deliveries

@@ -9,9 +9,11 @@ import pytest
 from common.job_states import Status
 from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
+from common.postgres.leadership import LeaseStore
 from common.views.job import format_time
 from common.views.job_parts import WaitingFor
 from services.dispatcher.models.store import ModelStore as DispatcherStore
+from services.dispatcher.residency.store import ResidencyStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.unloaded import Unloaded
 from services.gateway.jobs.store import JobStore
@@ -226,12 +228,14 @@ async def test_a_reason_is_not_that_of_a_dead_dispatcher(database: Database, sto
 
 async def test_a_model_that_triton_is_to_load(database: Database, stores: Stores, tenant: UUID) -> None:
     await stores.models.save_models([(MODEL, False)], in_repository=[("echo", "1")])
-    await database.fetch("UPDATE dispatchers SET server = 'triton:1', model_memory = 1000")
+    await ResidencyStore(database, "triton:1", "w").join(["*"], 1000)
     await database.fetch(
         "INSERT INTO residencies (server, name, phase, place, expected_at) "
         "VALUES ('triton:1', 'echo', 'absent', 2, now() + interval '1 hour')"
     )
     job = await submit(database, tenant)
+    assert await read_code(database, job, tenant) == "triton", "nobody plans the loads"
+    assert (await LeaseStore(database, "residency triton:1").acquire()).held
     text = "the model is not loaded; it is number 2 of those to be loaded, and can probably run in 60 min"
     assert await explain(database, job, tenant) == WaitingFor("model_loading", text)
     await database.fetch("INSERT INTO model_limits (model, paused_at) VALUES ('echo', now())")
