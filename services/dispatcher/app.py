@@ -211,7 +211,7 @@ class Dispatcher:
         return SharedQuarantine(
             self._triton.quarantine,
             QuarantineStore(self._database),
-            Reloader(self._triton, note_reload),
+            Reloader(self._triton, note_reload, is_planned=self._settings.budget is not None),
             self._catalogue.refresh_requested,
             self._server,
         )

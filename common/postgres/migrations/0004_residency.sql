@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS residencies (
   memory bigint CHECK (memory > 0), -- bytes that the model counts for; NULL: not known
   measured bigint CHECK (measured > 0), -- by how many bytes Triton grew at a load; NULL: nobody measured it
   assumed bigint CHECK (assumed > 0), -- after a load that lacked memory: more than is declared or measured
+  lost bigint NOT NULL DEFAULT 0 CHECK (lost >= 0), -- of earlier loads that Triton never unloaded
   keep boolean NOT NULL DEFAULT false, -- it is never unloaded to make room
   load_seconds double precision CHECK (load_seconds >= 0), -- mean of its loads; half the weight is on the last one
   loaded_at timestamptz, -- when the model became resident; NULL: it is not

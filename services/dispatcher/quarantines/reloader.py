@@ -19,9 +19,15 @@ log = Log("reloader")
 class Reloader:
     """Unloads and loads models, where Triton's model control allows it."""
 
-    def __init__(self, triton: TritonClient, on_unload: Callable[[str], None] = lambda _: None) -> None:
-        """`on_unload` is called with each model that was unloaded."""
+    def __init__(
+        self, triton: TritonClient, on_unload: Callable[[str], None] = lambda _: None, *, is_planned: bool = False
+    ) -> None:
+        """`on_unload` is called with each model that was unloaded.
+
+        `is_planned`: a planner loads models that are absent, if they are wanted.
+        """
         self._triton = triton
+        self._is_planned = is_planned
         self._on_unload = on_unload
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended: dict[str, float | None] = {}
@@ -65,7 +71,7 @@ class Reloader:
             if unloaded:
                 log.info("model.unloaded", model=model)
                 self._on_unload(model)
-            elif await self._triton.is_loaded(model):
+            elif self._is_planned or await self._triton.is_loaded(model):
                 self._ended[model] = None
                 return
         except TritonUnavailable as error:
@@ -80,6 +86,9 @@ class Reloader:
                     await self._triton.load(model)
             except TritonUnavailable as error:
                 log.warning("model.load_failed", model=model, error=error)
+                if self._is_planned:
+                    self._ended[model] = None
+                    return
                 unloaded = False  # the next try may be the first load of a new server
                 pause = find_pause(error)
                 await asyncio.sleep(LOAD_RETRY_SECONDS)

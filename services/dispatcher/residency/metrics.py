@@ -28,7 +28,9 @@ load_seconds = Histogram(
     buckets=(0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600),
 )
 memory_bytes = Gauge(
-    "charonia_model_memory_bytes", "Bytes of Triton that a model counts for. 0: it is not loaded.", ["model"]
+    "charonia_model_memory_bytes",
+    "Bytes of Triton that a model counts for, also because of unloads that never end. 0: it is not loaded.",
+    ["model"],
 )
 load_failing = Gauge(
     "charonia_model_load_failing",
@@ -48,7 +50,7 @@ def note_ended(loaded: Loaded) -> None:
 def note_change(before: Residency, now: Residency, *, is_own: bool) -> None:
     """Count what became of a model. `is_own`: this process loaded it, or tried to."""
     swaps.labels(now.name).inc(before.for_model is not None and now.phase is Phase.ABSENT)
-    memory_bytes.labels(now.name).set(0 if now.phase is Phase.ABSENT else now.memory or 0)
+    memory_bytes.labels(now.name).set(now.lost + (0 if now.phase is Phase.ABSENT else now.memory or 0))
     load_failing.labels(now.name).set(now.phase is Phase.ABSENT and now.reason is not None)
     if now.loaded_at != before.loaded_at and now.loaded_at is not None and not is_own:
         loads.labels(now.name, "other").inc()

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Collection, Mapping
 
+from msgspec.structs import replace
+
 from services.dispatcher.residency.demand_store import Demand
 from services.dispatcher.residency.loads import Loaded
 from services.dispatcher.residency.state import Model, Phase
@@ -16,6 +18,7 @@ DESCRIBE_SECONDS = 30.0  # until a model may be unloaded that was loaded to lear
 STEPS_SECONDS = 5.0  # the same, until any model may drain: that one may be an ensemble that needs it
 STUCK_SECONDS = 90.0  # after which Triton may never end an unload: jobs have 30 s before it
 RELOAD_SECONDS = 30.0  # for which a model keeps its room while it is unloaded and loaded again after a quarantine
+TOLERANCE_SECONDS = 1.0  # by which an estimate may differ before it is saved
 STOPPED = "Triton stopped while it loaded the model"
 
 
@@ -65,6 +68,8 @@ def follow(row: Residency, seen: ModelState, now: float, *, is_own_load: bool, i
     `is_own_load`: this dispatcher's call to load the model is not over. `is_reload`: a dispatcher unloads the model and
     loads it again after a quarantine. So nothing else gets its room meanwhile.
     """
+    if seen.is_untouched:
+        row.lost = 0
     if is_own_load:
         move(row, Phase.LOADING, now)
         return
@@ -166,3 +171,31 @@ def is_coming(found: Found, row: Residency, now: float) -> bool:
 def is_stuck(row: Residency, now: float) -> bool:
     """Return whether Triton does not end the unload of a model. Nobody gets that room then."""
     return row.phase is Phase.DRAINING and now - row.changed_at > STUCK_SECONDS
+
+
+def may_write_off(row: Residency, seen: ModelState, demand: Demand, now: float) -> bool:
+    """Return whether a model may be loaded beside its stuck unload. Triton keeps both then.
+
+    It does not end the unload although it runs nothing: docs/explanation/residency.md.
+    """
+    return is_stuck(row, now) and seen.state is State.UNLOADING and not demand.running
+
+
+def write_off(row: Residency, now: float) -> None:
+    """Count what a stuck unload holds as lost until Triton is started again."""
+    row.lost += row.memory or 0
+    move(row, Phase.ABSENT, now)
+
+
+def is_near(before: float | None, now: float | None) -> bool:
+    """Return whether an estimate has hardly changed."""
+    if before is None or now is None:
+        return before is now
+    return abs(now - before) <= TOLERANCE_SECONDS
+
+
+def differs(row: Residency, saved: Residency, *, in_detail: bool) -> bool:
+    """Return whether a row needs to be saved. `in_detail`: also because of what changes all the time."""
+    if in_detail:
+        return row != saved
+    return row != replace(saved, arrivals=row.arrivals, used_at=row.used_at)

@@ -21,15 +21,19 @@ from services.dispatcher.residency.memory import Meter
 from services.dispatcher.residency.observations import (
     Usage,
     describe,
+    differs,
     follow,
     is_coming,
+    is_near,
     is_new,
     is_stuck,
+    may_write_off,
     move,
     note_ended,
     size,
+    write_off,
 )
-from services.dispatcher.residency.rule import Drain, Load, Model, Phase, Plan, State, plan
+from services.dispatcher.residency.rule import Drain, Load, Phase, Plan, State, plan
 from services.dispatcher.residency.store import Found, NotLeading, Residency, ResidencyStore
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
@@ -44,7 +48,6 @@ DRAIN_SECONDS = 30.0  # for jobs to end before their model is unloaded; Triton i
 SAVE_SECONDS = 10.0  # between saves of what changes all the time
 CLEAN_SECONDS = 60.0  # between removals of rows that nobody needs
 MAX_MODELS = 1000  # of a repository
-TOLERANCE_SECONDS = 1.0  # by which an estimate may differ before it is saved
 
 log = Log("residency")
 
@@ -134,7 +137,7 @@ class Planner:
         self._usage.update(self._rows, now, used)
         looked = Look(now, found, demand, states)
         self._end_drains(looked)
-        decided = plan(State(now, *self._limits, self._describe(looked, strangers)))
+        decided = plan(self._describe(looked, strangers))
         if any(is_coming(each, self._rows[each.row.name], now) for each in found):
             decided = decided._replace(actions=[each for each in decided.actions if isinstance(each, Load)])
         begun = self._decide(decided, now)
@@ -184,22 +187,27 @@ class Planner:
                 counts[name] += totals.successes
         return counts
 
-    def _describe(self, looked: Look, strangers: set[str]) -> list[Model]:
+    def _describe(self, looked: Look, strangers: set[str]) -> State:
+        """Return what the rule decides on. A model whose unload is stuck is absent, and what it holds is no room."""
         frozen, steps = strangers | self._find_needed(looked), looked.steps
-        return [
-            describe(
-                each,
-                self._rows[name := each.row.name],
-                looked.demand.get(name, NO_DEMAND),
-                find_steps([name], steps),
-                is_frozen=name in frozen
+        models, lost = [], 0
+        for each in looked.found:
+            name, row = each.row.name, self._rows[each.row.name]
+            demand = looked.demand.get(name, NO_DEMAND)
+            is_frozen = (
+                name in frozen
                 or self._triton.quarantine.holds(name)
                 or self._loads.was_refused(name)
-                or is_stuck(self._rows[name], looked.now)
-                or is_new(each, self._rows[name], looked.now),
+                or is_stuck(row, looked.now)
+                or is_new(each, row, looked.now)
             )
-            for each in looked.found
-        ]
+            model = describe(each, row, demand, find_steps([name], steps), is_frozen=is_frozen)
+            lost += row.lost
+            if name not in strangers and may_write_off(row, looked.states[name], demand, looked.now):
+                model = model._replace(phase=Phase.ABSENT, is_frozen=False)
+                lost += row.memory or 0
+            models.append(model)
+        return State(looked.now, max(self._limits.budget - lost, 0), self._limits.max_wait, self._limits.idle, models)
 
     def _find_needed(self, looked: Look) -> set[str]:
         """Return the models that ensembles in memory need."""
@@ -232,6 +240,9 @@ class Planner:
             match action:
                 case Load():
                     if self._loads.loading is None:
+                        if row.phase is Phase.DRAINING:
+                            write_off(row, now)
+                            log.warning("model.unload_stuck", model=row.name, lost=row.lost)
                         move(row, Phase.LOADING, now)
                         begun = action.name
                 case Drain():
@@ -286,17 +297,3 @@ class Planner:
             is_busy = each.serving or looked.demand.get(name, NO_DEMAND).running > 0
             if not is_busy or looked.now - row.changed_at > DRAIN_SECONDS:
                 self._loads.unload(name)
-
-
-def is_near(before: float | None, now: float | None) -> bool:
-    """Return whether an estimate has hardly changed."""
-    if before is None or now is None:
-        return before is now
-    return abs(now - before) <= TOLERANCE_SECONDS
-
-
-def differs(row: Residency, saved: Residency, *, in_detail: bool) -> bool:
-    """Return whether a row needs to be saved. `in_detail`: also because of what changes all the time."""
-    if in_detail:
-        return row != saved
-    return row != replace(saved, arrivals=row.arrivals, used_at=row.used_at)

@@ -101,7 +101,7 @@ SELECT
   extract(epoch FROM r.used_at)::double precision AS used_at, r.arrivals, r.failures,
   extract(epoch FROM r.next_try_at)::double precision AS next_try_at, r.reason, r.for_model, r.place,
   extract(epoch FROM r.expected_at)::double precision AS expected_at, r.why,
-  extract(epoch FROM r.left_at)::double precision AS left_at,
+  extract(epoch FROM r.left_at)::double precision AS left_at, r.lost,
   served.settings, served.compute_ms, served.slots, coalesce(served.serving, false) AS serving,
   coalesce(served.elsewhere, 0) + (
     SELECT count(*) FROM residencies o WHERE o.name = t.name AND o.server <> $1 AND o.phase = 'loading'
@@ -128,19 +128,19 @@ WITH led AS MATERIALIZED (
 ), saved AS (
   INSERT INTO residencies AS r
     (server, name, phase, changed_at, memory, measured, assumed, keep, load_seconds, loaded_at, used_at, arrivals,
-     failures, next_try_at, reason, for_model, place, expected_at, why, left_at)
+     failures, next_try_at, reason, for_model, place, expected_at, why, left_at, lost)
   SELECT
     $1, t.name, t.phase, to_timestamp(t.changed_at), t.memory, t.measured, t.assumed, t.keep, t.load_seconds,
     to_timestamp(t.loaded_at), to_timestamp(t.used_at), t.arrivals, t.failures, to_timestamp(t.next_try_at), t.reason,
-    t.for_model, t.place, to_timestamp(t.expected_at), t.why, to_timestamp(t.left_at)
+    t.for_model, t.place, to_timestamp(t.expected_at), t.why, to_timestamp(t.left_at), t.lost
   FROM led
   CROSS JOIN unnest(
     $4::text[], $5::text[], $6::double precision[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[],
     $11::double precision[], $12::double precision[], $13::double precision[], $14::double precision[], $15::integer[],
     $16::double precision[], $17::text[], $18::text[], $19::integer[], $20::double precision[], $21::text[],
-    $22::double precision[]
+    $22::double precision[], $23::bigint[]
   ) AS t(name, phase, changed_at, memory, measured, assumed, keep, load_seconds, loaded_at, used_at, arrivals, failures,
-         next_try_at, reason, for_model, place, expected_at, why, left_at)
+         next_try_at, reason, for_model, place, expected_at, why, left_at, lost)
   ORDER BY t.name
   ON CONFLICT (server, name) DO UPDATE
   SET phase = excluded.phase, changed_at = excluded.changed_at, memory = excluded.memory, measured = excluded.measured,
@@ -148,7 +148,7 @@ WITH led AS MATERIALIZED (
       loaded_at = excluded.loaded_at, used_at = excluded.used_at, arrivals = excluded.arrivals,
       failures = excluded.failures, next_try_at = excluded.next_try_at, reason = excluded.reason,
       for_model = excluded.for_model, place = excluded.place, expected_at = excluded.expected_at, why = excluded.why,
-      left_at = excluded.left_at, updated_at = now()
+      left_at = excluded.left_at, lost = excluded.lost, updated_at = now()
 )
 SELECT EXISTS (SELECT FROM led) AS leads;
 

@@ -41,6 +41,7 @@ class Residency(msgspec.Struct, kw_only=True):
     expected_at: float | None = None
     why: str | None = None
     left_at: float | None = None  # when it was last unloaded
+    lost: int = 0  # of earlier loads that Triton never unloaded
 
 
 class Found(NamedTuple):

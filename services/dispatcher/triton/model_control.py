@@ -31,10 +31,11 @@ class State(IntEnum):
 
 
 class ModelState(NamedTuple):
-    """`reason`: why the last load failed, if it did."""
+    """`reason`: why the last load failed, if it did. `is_untouched`: nobody has loaded it since Triton was started."""
 
     state: State
     reason: str | None = None
+    is_untouched: bool = False
 
 
 class ModelControl:
@@ -68,7 +69,7 @@ def read_states(index: Iterable[Any]) -> dict[str, ModelState]:
             continue
         state = State[each.state] if each.state in State.__members__ else State.ABSENT
         failed = state is State.ABSENT and each.reason and each.reason != UNLOADED
-        seen = ModelState(state, clean_reason(each.reason) if failed else None)
+        seen = ModelState(state, clean_reason(each.reason) if failed else None, not each.state)
         before = found.get(each.name, seen)
         found[each.name] = max(before, seen, key=lambda one: (one.state, one.reason is not None))
     return found

@@ -77,7 +77,7 @@ SELECT r.server, r.name AS model, l.role IS NOT NULL AS is_led,
          THEN r.phase
          ELSE 'absent'
        END AS state,
-       r.memory, r.load_seconds, r.loaded_at, r.reason, d.budget,
+       r.memory, r.lost, r.load_seconds, r.loaded_at, r.reason, d.budget,
        CASE WHEN l.role IS NOT NULL THEN r.place END AS place,
        CASE WHEN l.role IS NOT NULL THEN r.expected_at END AS expected_at,
        CASE WHEN l.role IS NOT NULL THEN r.why END AS why

@@ -13,7 +13,7 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 class MemoryUse(NamedTuple):
     """The memory for models of all Tritons where it is managed, in bytes."""
 
-    used: int  # by models that are not absent, as far as that is known
+    used: int  # by models that are not absent, as far as that is known, and by unloads that never ended
     budget: int
 
 
@@ -38,5 +38,5 @@ def add_up(found: Iterable[Residency]) -> MemoryUse | None:
     used = 0
     for each in found:
         budgets[each.server] = each.budget
-        used += (each.memory or 0) if each.state != "absent" else 0
+        used += each.lost + ((each.memory or 0) if each.state != "absent" else 0)
     return MemoryUse(used, sum(budgets.values())) if budgets else None

@@ -70,6 +70,7 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
     state: ResidencyState
     is_led: bool = True  # a dispatcher plans the loads of the Triton, and reaches it
     memory: int | None = None  # what it counts for; None: not known
+    lost: int = 0  # of earlier loads that Triton never unloaded
     load_seconds: float | None = None
     loaded_at: datetime | None = None
     place: int | None = None  # in the order of loads; None: nobody waits for the model there

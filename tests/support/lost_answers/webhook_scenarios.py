@@ -26,12 +26,12 @@ DELAY = f"""{FREE}
 UPDATE live_deliveries d SET next_at = now() + interval '1 h', schedule_started_at = now() + interval '1 h'
 FROM free
 WHERE d.endpoint_id = $1 AND d.event_id = free.event_id
-"""
+"""  # noqa: S608 -- a constant
 MAKE_FIRST_DUE = f"""{FREE}
 UPDATE live_deliveries d SET next_at = now()
 FROM free
 WHERE d.endpoint_id = $1 AND d.event_id = free.event_id AND blocked_until(d.event_id, d.endpoint_id) IS NULL
-"""
+"""  # noqa: S608 -- a constant
 SELECT_BLOCKED = """
 SELECT FROM deliveries
 WHERE endpoint_id = $1 AND next_at > now() AND tries = 0 AND (lease_until > now()) IS NOT TRUE

@@ -13,7 +13,7 @@ from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.residency.store import NotLeading, Residency, ResidencyStore
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.dispatcher.residency.world import BUDGET, SERVER, FakeTriton, World
-from tests.integration.jobs import submit
+from tests.integration.jobs import claim, submit
 
 
 @pytest.fixture
@@ -57,6 +57,43 @@ async def test_a_model_that_triton_does_not_unload_serves_again(world: World, te
     assert await world.look() == [f"unload {draining}"]
     assert await world.look() == []
     assert (await world.phases())[draining] == "resident"
+
+
+async def test_a_model_whose_unload_never_ends_is_loaded_beside_it(world: World, tenant: UUID) -> None:
+    """What it held is no room until Triton is started again."""
+    world.triton.states |= {"b": "UNLOADING"}
+    await submit(world.database, tenant, model="b")
+    assert await world.look() == []
+    await world.age()
+    assert await world.look() == ["load b"]
+    await submit(world.database, tenant, model="c")
+    assert await world.look() == []  # no room
+    assert (await world.phases(), await world.lost("b")) == ({"a": "absent", "b": "resident", "c": "absent"}, 100)
+    world.triton.states |= {"b": ""}
+    assert {*await world.look(), *await world.look()} == {"load b", "load c"}
+    assert await world.lost("b") == 0
+
+
+async def test_nothing_is_loaded_where_unloads_that_never_end_left_no_room(world: World, tenant: UUID) -> None:
+    world.triton.states |= {"a": "UNLOADING", "b": "UNLOADING"}
+    await submit(world.database, tenant, model="b")
+    await world.look()
+    await world.age()
+    assert await world.look() == []
+    (row,) = await world.database.fetch("SELECT why FROM residencies WHERE place = 1")
+    assert row["why"] == "It needs more memory than the models that stay leave of the budget."
+
+
+async def test_a_job_that_runs_for_long_holds_its_model(world: World, tenant: UUID) -> None:
+    world.triton.states |= {"a": "UNLOADING"}
+    job = await submit(world.database, tenant, model="a")
+    await claim(world.database, job)
+    await world.database.fetch("UPDATE live_jobs SET worker = 'w'")
+    await submit(world.database, tenant, model="a")
+    await world.look()
+    await world.age()
+    assert await world.look() == []
+    assert await world.phases() == {"a": "draining", "b": "absent", "c": "absent"}
 
 
 async def test_a_drain_is_taken_back_when_nobody_needs_the_room(world: World, tenant: UUID) -> None:

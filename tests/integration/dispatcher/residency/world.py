@@ -74,6 +74,17 @@ class World:
     async def _is_quiet(self) -> bool:
         return self.planner.is_quiet
 
+    async def age(self) -> None:
+        """Let two minutes pass for the phases. Another process leads from now on."""
+        await self.database.fetch("UPDATE residencies SET changed_at = changed_at - interval '2 minutes'")
+        self.planner = self.make_planner(self.store)
+
+    async def lost(self, model: str) -> int:
+        """Return the bytes that unloads of a model hold which never ended."""
+        (row,) = await self.database.fetch("SELECT lost FROM residencies WHERE name = $1", model)
+        lost: int = row["lost"]
+        return lost
+
     async def phases(self) -> dict[str, str]:
         rows = await self.database.fetch("SELECT name, phase FROM residencies ORDER BY name")
         return {row["name"]: row["phase"] for row in rows}

@@ -83,6 +83,22 @@ async def test_a_healthy_model_is_never_unloaded(loaded: str, calls: list[str]) 
     assert (triton.calls, reloader.take_ended()) == (calls, {"work": None})
 
 
+@pytest.mark.parametrize(
+    ("triton", "calls"),
+    [
+        (FakeTriton(loaded=""), []),  # it made room for another one meanwhile
+        (FakeTriton(), ["unload work", "load work"]),
+        (FakeTriton(load=1), ["unload work", "load work"]),
+    ],
+    ids=["absent", "stalled", "stalled, and the load fails"],
+)
+async def test_other_loads_are_left_to_a_planner(triton: FakeTriton, calls: list[str]) -> None:
+    reloader = Reloader(triton, is_planned=True)
+    reloader.start(["work"])
+    await asyncio.gather(*reloader._tasks.values())
+    assert (triton.calls, reloader.take_ended()) == (calls, {"work": None})
+
+
 async def test_a_server_that_hangs_is_tried_again_as_soon_as_it_answers() -> None:
     class HangingTriton(FakeTriton):
         async def is_loaded(self, model: str) -> bool:

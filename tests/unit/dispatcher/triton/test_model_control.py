@@ -21,7 +21,7 @@ def test_the_highest_state_of_the_versions_counts() -> None:
         )
     ]
     assert read_states(index) == {
-        "new": ModelState(State.ABSENT),
+        "new": ModelState(State.ABSENT, is_untouched=True),
         "ready": ModelState(State.READY),
         "loading": ModelState(State.LOADING),
         "leaving": ModelState(State.UNLOADING),
