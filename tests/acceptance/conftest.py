@@ -55,8 +55,10 @@ def collector() -> Iterator[Collector]:
 def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Stack]:
     """The shared stack. A test that breaks part of it uses `breakable` instead."""
     settings = Settings.private(tmp_path_factory.mktemp("stack"))
+    models = settings.stack_dir / "more_models"  # of tests that need others for a while
+    models.mkdir()
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url} | ENVIRONMENT
-    stack = Stack(replace(settings, environment=environment, model_control="explicit"))
+    stack = Stack(replace(settings, environment=environment, model_control="explicit", models=models))
     try:
         with stack:
             asyncio.run(add_checks(stack.postgres.url))

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import HTTPServer
 from pathlib import Path
@@ -18,14 +19,14 @@ from deploy.local.demo import language as demo
 from deploy.local.demo.inbox import Inbox
 from deploy.local.processes.ports import HOST, free_ports
 from deploy.local.services import DEVELOPMENT_KEY
-from deploy.local.settings import ROOT
+from deploy.local.settings import LANGUAGE_MODELS, ROOT, Settings
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api, Job
 from tests.support.api.event_stream import read_events, stream_events
 from tests.support.guides import read_blocks, run_python, use
-from tests.support.language_models import ask, join_text
-from tests.support.stacks.language_stack import LanguageStack
+from tests.support.language_models import STUBS, ask, join_text
+from tests.support.stacks.triton_stack import TritonStack
 
 GUIDE = ROOT / "docs" / "how-to" / "language-models.md"
 CLIENT_GUIDE = ROOT / "docs" / "how-to" / "openai-client.md"
@@ -42,7 +43,8 @@ SENTENCES = ["A cat sits on the mat.", "A kitten rests on a rug.", "The stock ma
 
 @pytest.fixture(scope="module")
 def language(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    language = LanguageStack(stack, tmp_path_factory.mktemp("language"), {})
+    settings = Settings.private(tmp_path_factory.mktemp("language"))
+    language = TritonStack(stack, replace(settings, model_repository=LANGUAGE_MODELS, models=STUBS))
     try:
         with language:
             yield language

@@ -16,6 +16,7 @@ from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from tests.support.stacks.broker_connection import wait_for_broker
+from tests.support.stacks.triton_stack import TritonStack
 from tests.support.waiting import eventually
 
 CODE = """
@@ -120,15 +121,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Stack]:
+def own(stack: Stack, tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Stack]:
     settings = Settings.private(tmp_path_factory.mktemp("own"), dispatchers=2, notifiers=0)
-    stack = Stack(replace(settings, model_repository=folder.parent, model_control="explicit"))
+    own = TritonStack(stack, replace(settings, model_repository=folder.parent, model_control="explicit"))
     try:
-        with stack:
-            wait_for_broker(*stack.gateways)
-            yield stack
+        with own:
+            wait_for_broker(*own.gateways)
+            yield own
     finally:
-        stack.postgres.delete()
+        own.postgres.delete()
 
 
 @pytest.fixture

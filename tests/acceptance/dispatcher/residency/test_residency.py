@@ -11,9 +11,10 @@ import pytest
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.acceptance.dispatcher.residency.served import DECLARED, MEGABYTE, NAMES, OWN, Served
+from tests.acceptance.dispatcher.residency.served import DECLARED, MEGABYTE, NAMES, OWN, SAMPLE_SECONDS, Served
 from tests.support.stacks.broker_connection import wait_for_broker
 from tests.support.stacks.sized_models import SizedModels
+from tests.support.stacks.triton_stack import TritonStack
 from tests.support.waiting import eventually
 
 BUDGET = 192 * MEGABYTE  # for the kept model and two of the others, or the ensemble
@@ -35,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> SizedModels:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory, models: SizedModels) -> Iterator[Stack]:
+def own(stack: Stack, tmp_path_factory: pytest.TempPathFactory, models: SizedModels) -> Iterator[Stack]:
     settings = Settings.private(tmp_path_factory.mktemp("own"), dispatchers=2, notifiers=0)
     environment = {
         "CHARONIA_MODEL_MEMORY": "192 MB",
@@ -43,17 +44,16 @@ def own(tmp_path_factory: pytest.TempPathFactory, models: SizedModels) -> Iterat
         "CHARONIA_MODEL_IDLE": "5",
         "CHARONIA_LEASE": "4",
     }
-    stack = Stack(replace(settings, model_repository=models.folder, environment=environment))
+    own = TritonStack(stack, replace(settings, model_repository=models.folder, environment=environment))
     for number, patterns in enumerate(PATTERNS):
-        stack.dispatchers[number] = make_dispatcher(
-            stack, stack.dispatchers[number].port, f"dispatcher-{number + 1}", patterns
-        )
+        port = own.dispatchers[number].port
+        own.dispatchers[number] = make_dispatcher(own, port, f"dispatcher-{number + 1}", patterns)
     try:
-        with stack:
-            wait_for_broker(*stack.gateways)
-            yield stack
+        with own:
+            wait_for_broker(*own.gateways)
+            yield own
     finally:
-        stack.postgres.delete()
+        own.postgres.delete()
 
 
 def make_dispatcher(stack: Stack, port: int, name: str, patterns: str) -> Service:
@@ -199,6 +199,7 @@ async def test_an_ensemble_gets_its_room_and_gives_it_back(served: Served) -> No
     async def watch() -> None:
         while True:
             held.append(await served.list_held())
+            await asyncio.sleep(SAMPLE_SECONDS)
 
     assert {*await asyncio.gather(served.run("m2"), served.run("m3"))} == {"succeeded"}
     watching = asyncio.create_task(watch())

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -15,38 +14,42 @@ import pytest
 from deploy.local.npm_packages import DIRECTORY as PACKAGES
 from deploy.local.npm_packages import MANIFESTS
 from deploy.local.services import DEVELOPMENT_KEY
-from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.acceptance.conftest import ENVIRONMENT, WHOLE, keep_triton_running
-from tests.support.api.api_client import Api
-from tests.support.database.checks import add_checks
+from tests.acceptance.conftest import WHOLE
 from tests.support.language_models import STUBS
-from tests.support.stacks.broker_connection import wait_for_broker
+from tests.support.waiting import eventually
 
 NODE_PROGRAM = MANIFESTS / "openai_calls.mjs"
 
 
 @pytest.fixture(scope="package")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = Settings.private(tmp_path_factory.mktemp("openai"))
-    # A failed attempt is repeated at once, so that tests see what a stream does then.
-    stack = Stack(replace(settings, environment=ENVIRONMENT, model_repository=STUBS, model_control="explicit"))
+def stack(stack: Stack) -> Iterator[Stack]:
+    """The shared stack, whose Triton also has the models that speak OpenAI's API meanwhile."""
+    folder = stack.settings.models
+    assert folder is not None
+    names = {model.name for model in STUBS.iterdir() if model.is_dir()}
+    for name in names:
+        shutil.copytree(STUBS / name, folder / name)
+    with WHOLE:
+        stack.triton.models.load_new()
+    asyncio.run(wait_until_served(stack.url, names))
     try:
-        with stack:
-            asyncio.run(add_checks(stack.postgres.url))
-            wait_for_broker(*stack.gateways)
-            with keep_triton_running(stack, WHOLE):
-                yield stack
+        yield stack
     finally:
-        stack.postgres.delete()
+        for name in names:
+            stack.triton.models.unload(name)
+            shutil.rmtree(folder / name)
 
 
-@pytest.fixture(scope="package")
-async def api(stack: Stack) -> AsyncIterator[Api]:
-    """A client of Charonia's own API."""
+async def wait_until_served(url: str, names: set[str]) -> None:
     headers = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
-    async with httpx.AsyncClient(base_url=stack.url, headers=headers, timeout=45) as http:
-        yield Api(http)
+
+    async def are_served() -> bool:
+        answers = [await http.get(f"/v1/models/{name}") for name in names]
+        return all(answer.is_success and answer.json()["ready"] for answer in answers)
+
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=45) as http:
+        await eventually(are_served, "the models are served")
 
 
 @pytest.fixture(scope="package")
