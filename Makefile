@@ -44,7 +44,7 @@ run: $(STAMP) ## a service in this terminal, for a debugger; start the others wi
 	@exec $(RUN) -m deploy.local run $(if $(SERVICE),$(call quote,$(SERVICE)))
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
-SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder --durations=10
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder --durations=10
 
 test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton
 	@$(RUN) -m deploy.local prepare --tests

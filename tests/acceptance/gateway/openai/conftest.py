@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
@@ -15,9 +14,8 @@ from deploy.local.npm_packages import DIRECTORY as PACKAGES
 from deploy.local.npm_packages import MANIFESTS
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
-from tests.acceptance.conftest import WHOLE
 from tests.support.language_models import STUBS
-from tests.support.waiting import eventually
+from tests.support.stacks.more_models import more_models
 
 NODE_PROGRAM = MANIFESTS / "openai_calls.mjs"
 
@@ -25,31 +23,8 @@ NODE_PROGRAM = MANIFESTS / "openai_calls.mjs"
 @pytest.fixture(scope="package")
 def stack(stack: Stack) -> Iterator[Stack]:
     """The shared stack, whose Triton also has the models that speak OpenAI's API meanwhile."""
-    folder = stack.settings.models
-    assert folder is not None
-    names = {model.name for model in STUBS.iterdir() if model.is_dir()}
-    for name in names:
-        shutil.copytree(STUBS / name, folder / name)
-    with WHOLE:
-        stack.triton.models.load_new()
-    asyncio.run(wait_until_served(stack.url, names))
-    try:
+    with more_models(stack, STUBS):
         yield stack
-    finally:
-        for name in names:
-            stack.triton.models.unload(name)
-            shutil.rmtree(folder / name)
-
-
-async def wait_until_served(url: str, names: set[str]) -> None:
-    headers = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
-
-    async def are_served() -> bool:
-        answers = [await http.get(f"/v1/models/{name}") for name in names]
-        return all(answer.is_success and answer.json()["ready"] for answer in answers)
-
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=45) as http:
-        await eventually(are_served, "the models are served")
 
 
 @pytest.fixture(scope="package")
