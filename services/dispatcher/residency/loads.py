@@ -9,6 +9,7 @@ from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_control import ModelControl, clean_reason, lacks_memory
 
 UNLOAD_RETRY_SECONDS = 60.0  # after an unload that Triton refused: the model serves meanwhile
+LONGEST_UNLOAD = 30.0  # seconds; a longer one waited for an inference, or for Triton itself
 
 log = Log("residency")
 
@@ -33,6 +34,7 @@ class Loads:
         self._changed = changed
         self._load: asyncio.Task[None] | None = None
         self._unloads: dict[str, asyncio.Task[None]] = {}
+        self._unloads_began: dict[str, float] = {}
         self._retry_at: dict[str, float] = {}
         self._ended: list[Loaded] = []
         self._moved_at = float("-inf")  # when a load or an unload ended last; Triton's metrics are older for a while
@@ -40,6 +42,8 @@ class Loads:
         """The model whose load is not over."""
         self.is_measuring = False
         """Whether it is measured what that takes. Unload nothing meanwhile."""
+        self.unload_seconds = 0.0
+        """What an unload takes in Triton. Half the weight is on the last one. 0: unknown."""
 
     def take_ended(self) -> list[Loaded]:
         """Return, once, the loads that have ended."""
@@ -50,13 +54,23 @@ class Loads:
         """Begin to load a model. `measure`: the load is over once it is known by how much Triton grew."""
         assert self.loading is None, "one load at a time"
         self._retry_at.pop(model, None)  # Triton was started again since it refused
+        self._unloads_began.pop(model, None)
         self.loading, self.is_measuring = model, measure and self._meter.is_on
         self._load = asyncio.create_task(self._run_load(model, self.is_measuring))
 
     def unload(self, model: str) -> None:
         """Begin to unload a model, unless that was refused just now."""
         if model not in self._unloads and not self.was_refused(model):
+            self._unloads_began.setdefault(model, asyncio.get_running_loop().time())  # the index may be older
             self._unloads[model] = asyncio.create_task(self._run_unload(model))
+
+    def note_absent(self, model: str) -> None:
+        """Learn what an unload takes: Triton's index says that this one is over."""
+        if (began := self._unloads_began.pop(model, None)) is None:
+            return
+        seconds = asyncio.get_running_loop().time() - began
+        if seconds < LONGEST_UNLOAD:
+            self.unload_seconds = (self.unload_seconds + seconds) / 2 if self.unload_seconds else seconds
 
     def was_refused(self, model: str) -> bool:
         """Return whether Triton has refused to unload a model just now, as it does in another mode than `explicit`."""
@@ -115,6 +129,7 @@ class Loads:
         except TritonUnavailable as error:
             log.warning("model.unload_failed", model=model, error=error)
             self._retry_at[model] = clock() + UNLOAD_RETRY_SECONDS
+            self._unloads_began.pop(model, None)
         finally:
             self._moved_at = clock()
             del self._unloads[model]

@@ -131,13 +131,24 @@ class Usage:
         self._at, self._last = now, dict(counts)
 
 
-def describe(found: Found, row: Residency, demand: Demand, steps: Collection[str], *, is_frozen: bool) -> Model:
-    """Return a model as the rule sees it. One that nobody has described waits since it was first seen."""
+def describe(
+    found: Found,
+    row: Residency,
+    demand: Demand,
+    steps: Collection[str],
+    unload_seconds: float = 0.0,
+    *,
+    is_frozen: bool,
+) -> Model:
+    """Return a model as the rule sees it. One that nobody has described waits since it was first seen.
+
+    `unload_seconds`: what the unload of another model takes, for which a load waits.
+    """
     return Model(
         name=row.name,
         phase=row.phase,
         memory=row.memory,
-        load_seconds=row.load_seconds,
+        load_seconds=None if row.load_seconds is None else row.load_seconds + unload_seconds,
         keep=row.keep,
         is_known=found.is_known,
         loaded_at=row.loaded_at,

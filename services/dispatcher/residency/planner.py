@@ -175,6 +175,8 @@ class Planner:
                 note_ended(row, loaded, now, self._limits.budget)
                 metrics.note_ended(loaded)
             follow(row, seen, now, is_own_load=row.name == loading, is_reload=each.reloads)
+            if row.phase is Phase.ABSENT:
+                self._loads.note_absent(row.name)
             size(row, each.declared, self._limits.budget)
             metrics.note_change(before, row, is_own=row.name in ended)
         self._undone = None
@@ -201,7 +203,8 @@ class Planner:
                 or is_stuck(row, looked.now)
                 or is_new(each, row, looked.now)
             )
-            model = describe(each, row, demand, find_steps([name], steps), is_frozen=is_frozen)
+            parts, seconds = find_steps([name], steps), self._loads.unload_seconds
+            model = describe(each, row, demand, parts, seconds, is_frozen=is_frozen)
             lost += row.lost
             if name not in strangers and may_write_off(row, looked.states[name], demand, looked.now):
                 model = model._replace(phase=Phase.ABSENT, is_frozen=False)

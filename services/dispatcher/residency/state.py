@@ -31,7 +31,7 @@ class Model(NamedTuple):
     memory: int | None = None
     """Bytes. None: neither declared nor measured yet."""
     load_seconds: float | None = None
-    """What a load takes. None: it was never loaded."""
+    """What a load takes, with the unload that makes room. None: it was never loaded."""
     keep: bool = False
     """It is never unloaded, and loaded without jobs."""
     is_known: bool = True

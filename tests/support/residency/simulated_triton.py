@@ -31,6 +31,7 @@ class Program(NamedTuple):
     slots: int = 1
     keep: bool = False
     is_known: bool = True
+    unload_seconds: float = 0.0
 
 
 class Started(NamedTuple):
@@ -57,6 +58,7 @@ class Seat:
     program: Program
     model: Model
     queue: list[Job] = field(default_factory=list)
+    is_leaving: bool = False
     counted_at: float = 0.0
     counted: float = 0.0
 
@@ -180,7 +182,7 @@ class SimulatedTriton:
             loaded_at=self.now,
             last_used=self.now,
             memory=seat.program.measured,
-            load_seconds=seat.program.load_seconds,
+            load_seconds=seat.program.load_seconds + seat.program.unload_seconds,
             is_known=True,
             since=None,
         )
@@ -188,9 +190,13 @@ class SimulatedTriton:
         self._plan()
 
     def _unload_if_drained(self, seat: Seat) -> None:
-        if seat.model.phase is Phase.DRAINING and not seat.model.running:
-            seat.model = seat.model._replace(phase=Phase.ABSENT, left_at=self.now)
-            self._at(self.now, self._plan)
+        if seat.model.phase is Phase.DRAINING and not seat.model.running and not seat.is_leaving:
+            seat.is_leaving = True
+            self._at(self.now + seat.program.unload_seconds, lambda: self._end_unload(seat))
+
+    def _end_unload(self, seat: Seat) -> None:
+        seat.model, seat.is_leaving = seat.model._replace(phase=Phase.ABSENT, left_at=self.now), False
+        self._plan()
 
     def _arrive(self, job: Job) -> None:
         self._backlog.append(job)

@@ -229,6 +229,7 @@ async def test_an_ensemble_is_loaded_only_if_its_models_fit_too(world: World, te
     await world.look()
     await world.submit_overdue(tenant, "a")
     await world.database.fetch("UPDATE live_jobs SET model = 'a'")
+    await world.age()
     await world.look()
     assert await world.phases() == {"a": "absent", "b": "resident", "both": "draining", "c": "resident"}
 

@@ -76,7 +76,8 @@ class World:
 
     async def age(self) -> None:
         """Let two minutes pass for the phases. Another process leads from now on."""
-        await self.database.fetch("UPDATE residencies SET changed_at = changed_at - interval '2 minutes'")
+        ago = "interval '2 minutes'"
+        await self.database.fetch(f"UPDATE residencies SET changed_at = changed_at - {ago}, left_at = left_at - {ago}")  # noqa: S608 -- a constant
         self.planner = self.make_planner(self.store)
 
     async def lost(self, model: str) -> int:

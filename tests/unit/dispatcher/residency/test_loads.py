@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.dispatcher.residency import loads as module
-from services.dispatcher.residency.loads import Loaded, Loads
+from services.dispatcher.residency.loads import LONGEST_UNLOAD, Loaded, Loads
 from services.dispatcher.residency.memory import Meter
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_control import ModelControl
@@ -130,6 +130,22 @@ async def test_an_unload_is_asked_for_once_and_not_again_right_after_a_refusal()
         await changed.wait()
     loads.unload("m")
     assert (control.calls, loads.unloading) == (["unload m"], set())
+
+
+async def test_what_an_unload_takes_is_learned_until_triton_no_longer_has_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, loads = 100.0, Loads(FakeControl(), Meter(""), asyncio.Event())
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    learned = []
+    for seconds in (2.0, 1.0, LONGEST_UNLOAD):  # the last one waited for an inference
+        loads.unload("m")
+        await asyncio.gather(*loads._unloads.values())
+        now += seconds
+        loads.note_absent("m")
+        loads.note_absent("m")
+        learned.append(loads.unload_seconds)
+    assert learned == [2.0, 1.5, 1.5]
 
 
 async def test_a_stop_waits_for_no_load() -> None:

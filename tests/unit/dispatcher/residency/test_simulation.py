@@ -39,6 +39,7 @@ def cases(draw: st.DrawFn, arrivals: float = 200.0, is_declared: bool = True) ->
                 draw(st.sampled_from([0.01, 0.3])),
                 draw(st.integers(1, 3)),
                 keep=number == 0 and draw(st.booleans()),
+                unload_seconds=draw(st.sampled_from([0.0, 1.25])),
             )
         )
     names = st.sampled_from([program.name for program in programs])
@@ -65,7 +66,7 @@ def test_no_job_waits_longer_than_its_bound_and_what_was_under_way(case: Case) -
     max_wait = 60.0
     triton = SimulatedTriton(case.programs, 200, max_wait, choose)
     triton.run(case.jobs)
-    under_way = max(program.load_seconds for program in case.programs)
+    under_way = max(program.load_seconds + program.unload_seconds for program in case.programs)
     compute_seconds = {program.name: program.compute_seconds for program in case.programs}
     inferences = sum(compute_seconds[job.model] for job in case.jobs)
     plans = 2 * PLAN_SECONDS * len(case.programs)
@@ -121,12 +122,16 @@ def test_a_model_with_many_old_jobs_does_not_take_back_the_room_that_it_made() -
 MODELS = 30
 BUDGET = 300
 MAX_WAIT = 300.0
+UNLOAD_SECONDS = 1.25  # Triton's, of a Python model of any size
 
 
 def thirty_programs(compute_seconds: float) -> list[Program]:
     loads = [0.5 + 4.5 * number / (MODELS - 1) for number in range(MODELS)]
     Random(1).shuffle(loads)  # noqa: S311
-    return [Program(f"m{number:02}", 100, 100, loads[number], compute_seconds) for number in range(MODELS)]
+    return [
+        Program(f"m{number:02}", 100, 100, loads[number], compute_seconds, unload_seconds=UNLOAD_SECONDS)
+        for number in range(MODELS)
+    ]
 
 
 def zipf(rate: float, seconds: float) -> list[Job]:
