@@ -55,7 +55,7 @@ def collector() -> Iterator[Collector]:
 def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Stack]:
     """The shared stack. A test that breaks part of it uses `breakable` instead."""
     settings = Settings.private(tmp_path_factory.mktemp("stack"))
-    models = settings.stack_dir / "more_models"  # of tests that need others for a while
+    models = settings.stack_dir / "more_models"  # those that some tests add
     models.mkdir()
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url} | ENVIRONMENT
     stack = Stack(replace(settings, environment=environment, model_control="explicit", models=models))

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import openai
@@ -15,16 +15,16 @@ from deploy.local.npm_packages import MANIFESTS
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from tests.support.language_models import STUBS
-from tests.support.stacks.more_models import more_models
+from tests.support.stacks.more_models import add_models
 
 NODE_PROGRAM = MANIFESTS / "openai_calls.mjs"
 
 
 @pytest.fixture(scope="package")
-def stack(stack: Stack) -> Iterator[Stack]:
-    """The shared stack, whose Triton also has the models that speak OpenAI's API meanwhile."""
-    with more_models(stack, STUBS):
-        yield stack
+def stack(stack: Stack) -> Stack:
+    """The shared stack, whose Triton has the models that speak OpenAI's API from now on."""
+    add_models(stack, STUBS)
+    return stack
 
 
 @pytest.fixture(scope="package")

@@ -137,10 +137,9 @@ async def test_an_ordered_subscription_gets_the_events_of_a_job_in_order(api: Ap
 async def test_a_subscription_to_an_unknown_model_warns(api: Api, receiver: Receiver) -> None:
     """The model may come later, so it is no error."""
     async with api.subscribed(receiver.inbox().url, models=["ocr", "ehco", "later"]) as subscription:
-        assert [(each.pointer, each.detail.partition("; ")[2][:21]) for each in subscription.warnings or []] == [
-            ("/models/1", "did you mean 'echo'?"),
-            ("/models/2", "known models: 'echo',"),
-        ]
+        near, far = subscription.warnings or []
+        assert (near.pointer, near.detail.partition("; ")[2]) == ("/models/1", "did you mean 'echo'?")
+        assert (far.pointer, "; known models: '" in far.detail, "'echo'" in far.detail) == ("/models/2", True, True)
         path = f"/v1/webhooks/{subscription.id}"
         changed = read(await api.http.patch(path, json={"models": ["work_smal"]}), 200, Subscription)
         assert ["did you mean 'work_small'?" in each.detail for each in changed.warnings or []] == [True]
