@@ -48,7 +48,7 @@ def check_attempts(
     lost = sum(attempt.error_code in LOST or attempt.status == "canceled" for attempt in attempts)
     if (
         request.failures
-        and failures > request.failures * (log.tritons + lost + count_drains(job, log))
+        and failures > request.failures * (log.tritons + lost + count_unloads(job, log))
         and not has_triton_failed(job, faults)
     ):
         yield "the model fails as requested", f"{request.failures} times in each Triton", show(attempts)
@@ -99,11 +99,11 @@ def choose_margin(fault: Fault, attempt: Attempt) -> float:
     return KILLED_MODEL_SECONDS if is_met_late else MARGIN
 
 
-def count_drains(job: Job, log: StormLog) -> int:
-    """Return how often the job's model made room for another one meanwhile. It then forgot what had failed."""
+def count_unloads(job: Job, log: StormLog) -> int:
+    """Return how often the job's model was unloaded meanwhile. It then forgot what had failed."""
     began, ended = job.created_at.timestamp(), (job.finished_at or job.created_at).timestamp()
-    drains = (each.at for each in log.model_events if (each.event, each.model) == ("model.draining", job.model))
-    return sum(began <= at <= ended + MARGIN for at in drains)
+    unloads = (each.at for each in log.model_events if (each.event, each.model) == ("model.unloaded", job.model))
+    return sum(began <= at <= ended + MARGIN for at in unloads)
 
 
 def has_triton_failed(job: Job, faults: Sequence[Fault]) -> bool:

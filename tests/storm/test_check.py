@@ -175,9 +175,9 @@ def test_each_triton_counts_the_failures_of_its_models() -> None:
     storm.log.tritons = 2
     assert storm.violated_rules == set()
     storm.log.tritons = 1
-    storm.log.model_events = [ModelEvent(AT, "triton", "model.draining", "work")]
+    storm.log.model_events = [ModelEvent(AT, "triton", "model.unloaded", "work")]
     assert storm.violated_rules == {"the model fails as requested"}
-    storm.log.model_events = [ModelEvent(AT, "triton", "model.draining", JOB.model)]  # it is loaded again afterwards
+    storm.log.model_events = [ModelEvent(AT, "triton", "model.unloaded", JOB.model)]  # it is loaded again afterwards
     assert storm.violated_rules == set()
 
 
