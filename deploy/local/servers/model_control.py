@@ -27,7 +27,8 @@ LOAD_SECONDS = 600.0  # in which Triton answers to a load
 WAIT_SECONDS = 90.0  # for the models of a server that starts
 QUIET_SECONDS = 20.0  # without a model that was loaded, after which the others are waited for no longer
 POLL_SECONDS = 0.05
-READY, LOADING, UNKNOWN = "READY", "LOADING", ""
+READY, LOADING, UNAVAILABLE, UNKNOWN = "READY", "LOADING", "UNAVAILABLE", ""
+UNLOADED = "unloaded"  # the reason of a model that was unloaded
 KEY_HEADER = "charonia-repository-key"  # the dispatcher sends it, too: see services/dispatcher/triton/connection.py
 
 
@@ -110,9 +111,15 @@ class ModelControl:
                 loads.append(self._begin_load(name))
         return under_way
 
-    def find_problems(self) -> dict[str, str]:
-        """Return why models are not ready; raise NotReady if the server does not answer."""
-        return {each.name: explain(each) for each in self.list_models() if each.state != READY}
+    def find_problems(self, *, is_managed: bool = False) -> dict[str, str]:
+        """Return why models are not ready; raise NotReady if the server does not answer.
+
+        `is_managed`: dispatchers load models when jobs wait for them, so one that is not loaded is no problem.
+        """
+        failed = [each for each in self.list_models() if each.state != READY]
+        if is_managed:
+            failed = [each for each in failed if each.state == UNAVAILABLE and each.reason != UNLOADED]
+        return {each.name: explain(each) for each in failed}
 
     def _begin_load(self, model: str) -> threading.Thread:
         load = threading.Thread(target=self._try_load, args=(model,), daemon=True)

@@ -118,6 +118,7 @@ class Triton(Server):
             own[protocol] = f"{RESTRICTED}:{KEY_HEADER}={self.repository_key}"
         self.models = ModelControl(http_port, self.repository_key)
         self.loads_models = model_control == "explicit" and loads_models
+        self._is_managed = model_control == "explicit" and not loads_models
         repositories = [f"--model-repository={each}" for each in self._repositories]
         server = str(self._package / "bin" / "tritonserver")
         # Without the first option, the server asks each model for its configuration, which takes 0.3 s a model.
@@ -168,7 +169,8 @@ class Triton(Server):
 
     def find_problems(self) -> dict[str, str]:
         """Return why models are not ready; raise NotReady if the server does not answer."""
-        return {model: self.explain(model, reason) for model, reason in self.models.find_problems().items()}
+        problems = self.models.find_problems(is_managed=self._is_managed)
+        return {model: self.explain(model, reason) for model, reason in problems.items()}
 
     def explain(self, model: str, reason: str) -> str:
         """Return why a model is not ready. Triton says little about a file that it cannot read."""

@@ -16,7 +16,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds after a load that failed; it 
 GROWTH = 1.5  # times as much memory is assumed after a load that lacked it
 DESCRIBE_SECONDS = 30.0  # until a model may be unloaded that was loaded to learn what it declares
 STEPS_SECONDS = 5.0  # the same, until any model may drain: that one may be an ensemble that needs it
-STUCK_SECONDS = 90.0  # after which Triton may never end an unload: jobs have 30 s before it
+STUCK_SECONDS = 60.0  # after which Triton may never end an unload: jobs have 30 s before it
 RELOAD_SECONDS = 30.0  # for which a model keeps its room while it is unloaded and loaded again after a quarantine
 TOLERANCE_SECONDS = 1.0  # by which an estimate may differ before it is saved
 STOPPED = "Triton stopped while it loaded the model"
@@ -40,18 +40,21 @@ def note_loaded(row: Residency, now: float) -> None:
     row.loaded_at, row.failures, row.next_try_at, row.reason = now, 0, None, None
 
 
-def note_failed(row: Residency, reason: str, now: float) -> None:
-    """Record that a load failed, and until when the next one waits."""
+def note_failed(row: Residency, reason: str, now: float, seconds: float = 0.0) -> None:
+    """Record that a load failed after so many seconds, and until when the next one waits.
+
+    It waits at least as long as this one took: meanwhile other models are loaded.
+    """
     move(row, Phase.ABSENT, now)
     row.failures += 1
-    row.next_try_at = now + min(FIRST_PAUSE * 2 ** min(row.failures - 1, 30), LONGEST_PAUSE)
+    row.next_try_at = now + max(min(FIRST_PAUSE * 2 ** min(row.failures - 1, 30), LONGEST_PAUSE), seconds)
     row.reason = reason
 
 
 def note_ended(row: Residency, loaded: Loaded, now: float, room: int) -> None:
     """Record a load of this dispatcher that has ended. `room` is what the model can have at most, in bytes."""
     if loaded.error is not None:
-        note_failed(row, loaded.error, now)
+        note_failed(row, loaded.error, now, loaded.seconds)
         if loaded.lacked_memory:
             row.assumed = max(1, min(round(GROWTH * (row.memory or room)), room))
         return
@@ -192,9 +195,15 @@ def may_write_off(row: Residency, seen: ModelState, demand: Demand, now: float) 
     return is_stuck(row, now) and seen.state is State.UNLOADING and not demand.running
 
 
-def write_off(row: Residency, now: float) -> None:
-    """Count what a stuck unload holds as lost until Triton is started again."""
-    row.lost += row.memory or 0
+def assume_memory(row: Residency, rows: Mapping[str, Residency], budget: int) -> int:
+    """Return the bytes of a model. One that nobody has measured counts as the largest one, as in the rule."""
+    known = (each.memory for each in rows.values() if each.memory is not None and each.memory <= budget)
+    return row.memory or max(known, default=budget)
+
+
+def write_off(row: Residency, memory: int, now: float) -> None:
+    """Count the bytes that a stuck unload holds as lost until Triton is started again."""
+    row.lost += memory
     move(row, Phase.ABSENT, now)
 
 

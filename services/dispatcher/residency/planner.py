@@ -20,6 +20,7 @@ from services.dispatcher.residency.loads import Loaded, Loads
 from services.dispatcher.residency.memory import Meter
 from services.dispatcher.residency.observations import (
     Usage,
+    assume_memory,
     describe,
     differs,
     follow,
@@ -208,7 +209,7 @@ class Planner:
             lost += row.lost
             if name not in strangers and may_write_off(row, looked.states[name], demand, looked.now):
                 model = model._replace(phase=Phase.ABSENT, is_frozen=False)
-                lost += row.memory or 0
+                lost += assume_memory(row, self._rows, self._limits.budget)
             models.append(model)
         return State(looked.now, max(self._limits.budget - lost, 0), self._limits.max_wait, self._limits.idle, models)
 
@@ -244,7 +245,7 @@ class Planner:
                 case Load():
                     if self._loads.loading is None:
                         if row.phase is Phase.DRAINING:
-                            write_off(row, now)
+                            write_off(row, assume_memory(row, self._rows, self._limits.budget), now)
                             log.warning("model.unload_stuck", model=row.name, lost=row.lost)
                         move(row, Phase.LOADING, now)
                         begun = action.name

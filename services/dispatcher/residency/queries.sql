@@ -92,8 +92,9 @@ SELECT DISTINCT unnest(models) AS pattern FROM dispatchers_now WHERE server = $1
 -- name: list_models
 -- Returns what is known of models ($2) of a server ($1): the row of their residency if there is one, and what
 -- dispatchers save of them. `slots`: jobs that Triton runs at once; a dispatcher has twice as many. `serving`: a live
--- dispatcher of the server starts jobs. `elsewhere`: other servers that have the model ready, or load it. `reloads`: a
--- dispatcher loads it again after a quarantine. Times are in seconds since 1970.
+-- dispatcher of the server starts jobs. `elsewhere`: other servers that have the model ready, or load it, as long as a
+-- dispatcher leads there and reaches them. `reloads`: a dispatcher loads it again after a quarantine. Times are in seconds
+-- since 1970.
 SELECT
   t.name, extract(epoch FROM now())::double precision AS now,
   r.phase, extract(epoch FROM r.changed_at)::double precision AS changed_at, r.memory, r.measured, r.assumed, r.keep,
@@ -104,8 +105,12 @@ SELECT
   extract(epoch FROM r.left_at)::double precision AS left_at, r.lost,
   served.settings, served.compute_ms, served.slots, coalesce(served.serving, false) AS serving,
   coalesce(served.elsewhere, 0) + (
-    SELECT count(*) FROM residencies o WHERE o.name = t.name AND o.server <> $1 AND o.phase = 'loading'
+    SELECT count(*)
+    FROM residencies o
+    JOIN leader_leases l ON l.role = 'residency ' || o.server AND l.is_fit AND l.expires_at > now()
+    WHERE o.name = t.name AND o.server <> $1 AND o.phase = 'loading'
   ) AS elsewhere,
+  EXISTS (SELECT FROM model_limits p WHERE p.model = t.name AND p.paused_at IS NOT NULL) AS paused,
   EXISTS (SELECT FROM quarantines q WHERE q.server = $1 AND q.model = t.name AND q.reload_until > now()) AS reloads
 FROM unnest($2::text[]) AS t(name)
 LEFT JOIN residencies r ON r.server = $1 AND r.name = t.name

@@ -21,6 +21,7 @@ from services.dispatcher.residency.victims import (
 
 __all__ = ["Action", "Drain", "Load", "Model", "Phase", "Place", "Plan", "State", "plan"]
 
+TOO_LARGE = "It needs more memory than the budget has beside what stays: kept models, and unloads that never ended."
 LOAD_PAYS = 2.0
 """How many load times of work must wait for a model that another Triton holds."""
 
@@ -132,7 +133,7 @@ class _Planner:
             rest = one.model.next_try_at - self._state.now
             self._note(one, rest + one.load_seconds, "Its last load failed. It is tried again later.")
         for one in line.too_large:
-            self._note(one, None, "It needs more memory than the models that stay leave of the budget.")
+            self._note(one, None, TOO_LARGE)
 
     def _load(self, wanted: Sized) -> None:
         self._room -= wanted.memory

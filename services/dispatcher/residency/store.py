@@ -45,7 +45,10 @@ class Residency(msgspec.Struct, kw_only=True):
 
 
 class Found(NamedTuple):
-    """A model as rows describe it. `is_known`: a dispatcher has described it once."""
+    """A model as rows describe it. `is_known`: a dispatcher has described it once, or nobody needs that: it is paused.
+
+    A paused model is not kept.
+    """
 
     row: Residency
     is_known: bool
@@ -114,10 +117,10 @@ def read_found(row: Mapping[str, Any]) -> Found:
     own = own | {"phase": Phase(row["phase"])} if row["phase"] else {"name": row["name"], "changed_at": row["now"]}
     settings = {} if row["settings"] is None else msgspec.json.decode(row["settings"], type=dict[str, str])
     residency = Residency(**own)
-    residency.keep = read_keep(settings)
+    residency.keep = read_keep(settings) and not row["paused"]
     return Found(
         row=residency,
-        is_known=row["settings"] is not None,
+        is_known=row["settings"] is not None or row["paused"],
         declared=read_memory(settings),
         compute_seconds=None if row["compute_ms"] is None else row["compute_ms"] / 1000,
         slots=row["slots"] or 1,

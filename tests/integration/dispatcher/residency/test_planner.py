@@ -10,6 +10,7 @@ from common.postgres.database import Database
 from common.postgres.leadership import LeaseStore
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.quarantines.store import QuarantineStore
+from services.dispatcher.residency.rule import TOO_LARGE
 from services.dispatcher.residency.store import NotLeading, Residency, ResidencyStore
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.dispatcher.residency.world import BUDGET, SERVER, FakeTriton, World
@@ -81,7 +82,7 @@ async def test_nothing_is_loaded_where_unloads_that_never_end_left_no_room(world
     await world.age()
     assert await world.look() == []
     (row,) = await world.database.fetch("SELECT why FROM residencies WHERE place = 1")
-    assert row["why"] == "It needs more memory than the models that stay leave of the budget."
+    assert row["why"] == TOO_LARGE
 
 
 async def test_a_job_that_runs_for_long_holds_its_model(world: World, tenant: UUID) -> None:

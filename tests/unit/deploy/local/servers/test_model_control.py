@@ -6,7 +6,16 @@ import threading
 import pytest
 
 from deploy.local.servers import model_control
-from deploy.local.servers.model_control import READY, UNKNOWN, IndexEntry, ModelControl, NoAnswer
+from deploy.local.servers.model_control import (
+    LOADING,
+    READY,
+    UNAVAILABLE,
+    UNKNOWN,
+    UNLOADED,
+    IndexEntry,
+    ModelControl,
+    NoAnswer,
+)
 
 
 class HangingLoads(ModelControl):
@@ -95,3 +104,20 @@ def test_an_index_that_waits_behind_a_load_is_read_again() -> None:
     models = BlockedThread()
     assert ModelControl.list_models(models) == []
     assert models.calls == ["index", "index"]
+
+
+class Listed(ModelControl):
+    def __init__(self, *entries: IndexEntry) -> None:
+        super().__init__(0, "")
+        self._entries = [*entries]
+
+    def list_models(self) -> list[IndexEntry]:
+        return self._entries
+
+
+def test_a_model_that_is_loaded_when_jobs_wait_for_it_is_no_problem() -> None:
+    states = {"new": (UNKNOWN, ""), "gone": (UNAVAILABLE, UNLOADED), "coming": (LOADING, ""), "ready": (READY, "")}
+    listed = [IndexEntry(name, "1", state, reason) for name, (state, reason) in states.items()]
+    models = Listed(*listed, IndexEntry("torn", "1", UNAVAILABLE, "no such file"))
+    assert models.find_problems(is_managed=True) == {"torn": "no such file"}
+    assert models.find_problems().keys() == {"new", "gone", "coming", "torn"}
