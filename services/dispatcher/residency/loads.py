@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from common.telemetry.logs import Log
 from services.dispatcher.residency.memory import SETTLE_SECONDS, Meter
+from services.dispatcher.triton.client import LOAD_SECONDS
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_control import ModelControl, clean_reason, lacks_memory
 
@@ -15,13 +16,17 @@ log = Log("residency")
 
 
 class Loaded(NamedTuple):
-    """A load that ended. `error`: why it failed. `growth`: the bytes by which Triton grew, if that was measured."""
+    """A load that ended. `error`: why it failed. `growth`: the bytes by which Triton grew, if that was measured.
+
+    `is_outage`: Triton went away meanwhile, so the model is probably not the cause.
+    """
 
     name: str
     seconds: float
     growth: int | None = None
     error: str | None = None
     lacked_memory: bool = False
+    is_outage: bool = False
 
 
 class Loads:
@@ -111,7 +116,9 @@ class Loads:
         except TritonUnavailable as error:
             reason = clean_reason(str(error))
             log.warning("model.load_failed", model=model, error=reason)
-            ended = Loaded(model, clock() - began, error=reason, lacked_memory=lacks_memory(error))
+            seconds = clock() - began
+            is_outage = error.away and seconds < LOAD_SECONDS
+            ended = Loaded(model, seconds, None, reason, lacks_memory(error), is_outage)
         return ended
 
     async def _measure(self, before: int) -> int | None:

@@ -1,7 +1,8 @@
 """Follows each model from look to look: its phase, its loads, and how much it is used. Pure."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,6 +21,20 @@ STUCK_SECONDS = 60.0  # after which Triton may never end an unload: jobs have 30
 RELOAD_SECONDS = 30.0  # for which a model keeps its room while it is unloaded and loaded again after a quarantine
 TOLERANCE_SECONDS = 1.0  # by which an estimate may differ before it is saved
 STOPPED = "Triton stopped while it loaded the model"
+
+
+class Look(NamedTuple):
+    """What is known at a moment of the database's clock."""
+
+    now: float
+    found: Sequence[Found]
+    demand: Mapping[str, Demand]
+    states: Mapping[str, ModelState]
+
+    @property
+    def steps(self) -> Mapping[str, Sequence[str]]:
+        """The models of each ensemble."""
+        return {each.row.name: each.steps for each in self.found if each.steps}
 
 
 def move(row: Residency, phase: Phase, now: float) -> None:
@@ -54,7 +69,7 @@ def note_failed(row: Residency, reason: str, now: float, seconds: float = 0.0) -
 def note_ended(row: Residency, loaded: Loaded, now: float, room: int) -> None:
     """Record a load of this dispatcher that has ended. `room` is what the model can have at most, in bytes."""
     if loaded.error is not None:
-        note_failed(row, loaded.error, now, loaded.seconds)
+        note_failed(row, loaded.error, now, 0.0 if loaded.is_outage else loaded.seconds)
         if loaded.lacked_memory:
             row.assumed = max(1, min(round(GROWTH * (row.memory or room)), room))
         return

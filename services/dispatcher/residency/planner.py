@@ -14,11 +14,12 @@ from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.residency import metrics
-from services.dispatcher.residency.demand_store import NO_DEMAND, Demand, measure_demand
+from services.dispatcher.residency.demand_store import NO_DEMAND, measure_demand
 from services.dispatcher.residency.ensembles import find_steps
 from services.dispatcher.residency.loads import Loaded, Loads
 from services.dispatcher.residency.memory import Meter
 from services.dispatcher.residency.observations import (
+    Look,
     Usage,
     assume_memory,
     describe,
@@ -59,20 +60,6 @@ class Limits(NamedTuple):
     budget: int
     max_wait: float
     idle: float | None
-
-
-class Look(NamedTuple):
-    """What is known at a moment of the database's clock."""
-
-    now: float
-    found: Sequence[Found]
-    demand: Mapping[str, Demand]
-    states: Mapping[str, ModelState]
-
-    @property
-    def steps(self) -> Mapping[str, Sequence[str]]:
-        """The models of each ensemble."""
-        return {each.row.name: each.steps for each in self.found if each.steps}
 
 
 class Planner:

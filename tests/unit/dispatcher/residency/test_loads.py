@@ -7,6 +7,7 @@ import pytest
 from services.dispatcher.residency import loads as module
 from services.dispatcher.residency.loads import LONGEST_UNLOAD, Loaded, Loads
 from services.dispatcher.residency.memory import Meter
+from services.dispatcher.triton.client import LOAD_SECONDS
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_control import ModelControl
 
@@ -15,6 +16,7 @@ class FakeControl(ModelControl):
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.error: str | None = None
+        self.away = False
         self.declares = False
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -32,7 +34,7 @@ class FakeControl(ModelControl):
         self.calls.append(call)
         await self.go_on.wait()
         if self.error is not None:
-            raise TritonUnavailable(self.error)
+            raise TritonUnavailable(self.error, away=self.away)
 
 
 class FakeMeter(Meter):
@@ -115,6 +117,27 @@ async def test_a_load_that_fails_says_why_without_folders(error: str, shown: str
     control.error = error
     ended = await load(control, Meter(""))
     assert (ended.error, ended.lacked_memory) == (shown, lacked)
+
+
+@pytest.mark.parametrize(
+    ("away", "seconds", "is_outage"), [(True, LOAD_SECONDS - 1, True), (True, LOAD_SECONDS, False), (False, 1.0, False)]
+)
+async def test_a_load_that_fails_because_triton_went_away_is_not_the_models_fault(
+    away: bool, seconds: float, is_outage: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, control = 100.0, FakeControl()
+    loads = Loads(control, Meter(""), asyncio.Event())
+    control.error, control.away = "Deadline Exceeded", away
+    control.go_on.clear()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    loads.load("m", measure=False)
+    await asyncio.sleep(0)  # it has begun
+    now += seconds
+    control.go_on.set()
+    assert loads._load is not None
+    await loads._load
+    (ended,) = loads.take_ended()
+    assert (ended.seconds, ended.is_outage) == (seconds, is_outage)
 
 
 async def test_an_unload_is_asked_for_once_and_not_again_right_after_a_refusal() -> None:

@@ -103,6 +103,9 @@ def test_a_load_that_hung_for_long_rests_for_as_long() -> None:
     model = row(Phase.LOADING)
     note_ended(model, Loaded("m", 600.0, error="it hangs"), 1000.0, BUDGET)
     assert model.next_try_at == 1600.0
+    other = row(Phase.LOADING)
+    note_ended(other, Loaded("m", 60.0, error="Triton stood still", is_outage=True), 1000.0, BUDGET)
+    assert other.next_try_at == 1005.0  # after an outage, all is as quick as before
 
 
 @pytest.mark.parametrize(("memory", "largest", "assumed"), [(3, 5, 3), (None, 5, 5), (None, BUDGET + 1, BUDGET)])
