@@ -12,7 +12,7 @@ from benchmarks.harness.bench import QUERIES, Bench, Scenario
 from benchmarks.harness.report import Figures, pick, with_prefix
 from deploy.local.servers.postgres import DATABASE
 
-RATE = 450  # jobs per second: what two cores do, with the load itself on them
+RATE = 650  # jobs per second: what two cores do, with the load itself on them
 RETENTION = 120  # seconds
 PARTS = 20  # of the time; the last ten are compared
 MEASURED = ("webhook.p50", "webhook.p99", "cpu.postgres")
