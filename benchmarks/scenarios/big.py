@@ -6,6 +6,7 @@ Latencies are in ms, CPU in ms per job. The figures `ratio` are the big one's, a
 import time
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from uuid import UUID
 
 from benchmarks.harness.bench import IN_FLIGHT, RATE, Bench, BenchmarkFailed, Scenario, rotate
 from benchmarks.harness.fill_tables import fill_tables
@@ -13,6 +14,7 @@ from benchmarks.harness.load_generator import HEADERS
 from benchmarks.harness.private_stack import open_bench
 from benchmarks.harness.raw_http import Connection
 from benchmarks.harness.report import Figures, percentiles, pick, with_prefix
+from common import ids
 from deploy.local.servers.postgres import DATABASE
 from deploy.local.services import DEVELOPMENT_KEY
 
@@ -44,7 +46,8 @@ async def read(port: int, jobs: Sequence[str]) -> Figures:
 
 def draw_jobs(bench: Bench, rows: int) -> list[str]:
     """Return the ids of jobs that have ended, drawn from the whole history."""
-    return bench.stack.postgres.query(DRAW % (min(100.0, 100 * SEEN / max(1, rows)), LOOKED_UP), DATABASE).split()
+    found = bench.stack.postgres.query(DRAW % (min(100.0, 100 * SEEN / max(1, rows)), LOOKED_UP), DATABASE)
+    return [ids.encode(ids.Kind.JOB, UUID(line)) for line in found.split()]
 
 
 def measure(bench: Bench) -> Iterator[Figures]:
