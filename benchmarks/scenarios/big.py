@@ -23,7 +23,10 @@ WARM_SECONDS = 4.0
 LOOKED_UP = 400  # jobs, of all that have ended, in each part
 SEEN = 10 * LOOKED_UP  # jobs on the pages from which they are drawn
 PATHS = {"list": "/v1/jobs", "failed": "/v1/jobs?status=failed"}
-DRAW = "SELECT id FROM (SELECT id FROM jobs TABLESAMPLE SYSTEM (%s)) seen ORDER BY random() LIMIT %s"
+DRAW = """
+SELECT id FROM (SELECT id FROM jobs TABLESAMPLE SYSTEM (%s) WHERE finished_at IS NOT NULL) seen
+ORDER BY random() LIMIT %s
+"""
 COMPARED = ("accepted.p50", "queue.p50", "webhook.p50", "look_up.p50", "list.p50", "failed.p50")
 
 
