@@ -30,20 +30,24 @@ DEADLINE_SECONDS = 10.0
 NIL = UUID(int=0)
 RUNNING = (Status.PROCESSING, Status.CANCELING)
 
-jobs = Gauge("charonia_jobs", "Jobs that have not ended, scheduled ones included.", ["model", "status"])
+jobs = Gauge(
+    "charonia_jobs",
+    "Jobs that have not ended, with scheduled ones and those of steps. Runs of pipelines do not count.",
+    ["model", "status"],
+)
 queue_depth = Gauge("charonia_queue_depth", "Jobs that can run now.", ["model", "priority"])
 joined = Gauge("charonia_jobs_joined", "Jobs that wait for the result of another job.", ["model"])
 startable = Gauge("charonia_jobs_startable", "Jobs that can run now, within what operators allow.", ["model"])
 queue_oldest = Gauge("charonia_queue_oldest_seconds", "How long the oldest of them has waited.", ["model", "priority"])
 running_oldest = Gauge("charonia_running_oldest_seconds", "How long the oldest attempt has run.", ["model"])
-dead_letters = Gauge("charonia_dead_letters", "Failed jobs that are kept.")
+dead_letters = Gauge("charonia_dead_letters", "Failed jobs and runs that are kept. Jobs of steps do not count.")
 new_deliveries = Gauge("charonia_new_deliveries", "Deliveries that no notifier has taken yet.")
 new_deliveries_oldest = Gauge("charonia_new_deliveries_oldest_seconds", "Age of the oldest of them.")
 delivery_lag = Gauge("charonia_delivery_lag_seconds", "How long the oldest due delivery has been due.")
 subscriptions_disabled = Gauge("charonia_subscriptions_disabled", "Subscriptions that were disabled after failures.")
 endpoint_circuits_open = Gauge("charonia_endpoint_circuits_open", "Endpoints with at most one attempt at a time.")
 metrics_seconds = Gauge("charonia_database_metrics_seconds", "Duration of the latest count.")
-metrics_time = Gauge("charonia_database_metrics_time_seconds", "Unix time of the latest count.")
+metrics_time = Gauge("charonia_database_metrics_timestamp_seconds", "Unix time of the latest count.")
 
 _BY_MODEL = (jobs, queue_depth, joined, startable, queue_oldest, running_oldest)
 _WITHOUT_LABELS = (

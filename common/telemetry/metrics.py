@@ -7,6 +7,7 @@ from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 disable_created_metrics()  # type: ignore[no-untyped-call] # they are a fifth of all lines, and say only when counting began
 
 TICK_SECONDS = 0.25
+PIPELINES = "/pipelines"  # the label `model` of all runs: tenants name their pipelines, and no model has a slash
 
 broker_connected = Gauge("charonia_broker_connected", "Whether the connection is up.", ["connection"])
 broker_blocked = Gauge(
@@ -17,7 +18,12 @@ queues_consumed = Gauge("charonia_queues_consumed", "Queues that this process co
 broker_dead_messages = Gauge("charonia_broker_dead_messages", "Messages in the queue charonia.dead.")
 messages_unknown = Counter("charonia_messages_unknown", "Messages that only a later release handles.")
 messages_failed = Counter("charonia_messages_failed", "Failures of message handlers.")
-jobs_ended = Counter("charonia_jobs_ended", "Jobs that reached a terminal state here.", ["model", "status"])
+jobs_ended = Counter(
+    "charonia_jobs_ended",
+    "Jobs that reached a terminal state here, with reused jobs and those of steps. The model of all runs of pipelines "
+    "is `/pipelines`. Jobs of steps that are canceled with their run before they begin do not count.",
+    ["model", "status"],
+)
 database_wait_seconds = Histogram(
     "charonia_database_wait_seconds",
     "Time that statements waited for a connection of the pool.",
@@ -38,18 +44,20 @@ loop_lag_seconds = Histogram(
 )
 jobs_reused = Counter(
     "charonia_jobs_reused",
-    "Jobs that took the result of another job: at their submit (`hit`), or after they waited for it (`join`).",
+    "Jobs, with those of steps, that took the result of another job: at their submit (`hit`), or after they waited for "
+    "it (`join`).",
     ["model", "how"],
 )
-inference_seconds_saved = Counter(
-    "charonia_inference_seconds_saved", "Duration of the attempts whose results other jobs took.", ["model"]
+inference_saved_seconds = Counter(
+    "charonia_inference_saved_seconds", "Duration of the attempts whose results other jobs took.", ["model"]
 )
 
 
 def count_reused(model: str, how: str, inference_ms: float | None) -> None:
-    """Count a job that took the result of another one's attempt, and the time of that attempt."""
+    """Count a job that ended with the result of another one's attempt, and the time of that attempt."""
+    jobs_ended.labels(model, "succeeded").inc()
     jobs_reused.labels(model, how).inc()
-    inference_seconds_saved.labels(model).inc((inference_ms or 0.0) / 1000)
+    inference_saved_seconds.labels(model).inc((inference_ms or 0.0) / 1000)
 
 
 async def measure_loop_lag() -> None:

@@ -3,7 +3,7 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 from common.job_states import TERMINAL
-from common.telemetry.metrics import jobs_ended
+from common.telemetry.metrics import PIPELINES, jobs_ended
 from services.dispatcher.triton.errors import ERROR_CODES
 
 ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_attempts; "returned" ones do not count
@@ -19,7 +19,10 @@ tokens = Counter(
 wake_ups_repeated = Counter("charonia_wake_ups_repeated", "Wake-ups for jobs that waited without a message.")
 stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
 stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
-jobs_removed = Counter("charonia_jobs_removed", "Ended jobs that their own or their tenant's retention removed.")
+jobs_removed = Counter(
+    "charonia_jobs_removed",
+    "Ended jobs that their own or their tenant's retention removed. What `CHARONIA_RETENTION` removes does not count.",
+)
 tenant_jobs = Counter(
     "charonia_tenant_jobs",
     "Ends of jobs, by tenant, if turned on. `reused`: with the result of another job.",
@@ -66,12 +69,20 @@ inference_seconds = Histogram(
 )
 
 
-def init_model(model: str) -> None:
-    """Create a model's counters at 0: Prometheus does not see an increase of a series that did not exist."""
-    slots_used.labels(model)
-    model_hits.labels(model)
+def init_ends(model: str) -> None:
+    """Create the counters of ended jobs at 0: Prometheus does not see an increase of a series that did not exist."""
     for status in TERMINAL:
         jobs_ended.labels(model, status)
+
+
+init_ends(PIPELINES)
+
+
+def init_model(model: str) -> None:
+    """Create a model's counters at 0."""
+    slots_used.labels(model)
+    model_hits.labels(model)
+    init_ends(model)
     for code in ERROR_CODES:
         inference_errors.labels(model, code)
     for result in ATTEMPT_RESULTS:

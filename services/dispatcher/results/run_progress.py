@@ -16,7 +16,7 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp
 from common.runs.pipelines import Pipeline, Pipelines
 from common.runs.progress import Carried, RunCarrier, StepEnd
-from common.telemetry.metrics import jobs_ended
+from common.telemetry.metrics import PIPELINES, jobs_ended
 from services.dispatcher.results.unsettled_keys import UnsettledKeys
 
 
@@ -77,7 +77,7 @@ class RunProgress:
             if mine:
                 pipeline = await self._find_pipeline(connection, run)
                 carried = await self._carrier.carry_on(connection, run, now, pipeline, mine)
-                wake_ups += self._note(run, carried).wake_ups
+                wake_ups += self._note(carried).wake_ups
         return recorded, wake_ups
 
     async def take_results(
@@ -96,7 +96,7 @@ class RunProgress:
                 if mine:
                     pipeline = await self._find_pipeline(connection, run)
                     carried = await self._carrier.carry_on(connection, run, now, pipeline, mine)
-                    wake_ups = self._note(run, carried).wake_ups
+                    wake_ups = self._note(carried).wake_ups
         self._changes.notify([run_id])
         return taken, wake_ups
 
@@ -114,22 +114,22 @@ class RunProgress:
     async def _carry_due(self, connection: Connection, run: Run, now: datetime) -> Carried:
         pipeline = await self._find_pipeline(connection, run)
         if (begun := await begin_run(connection, run.id)) is not None:
-            return self._note(run, await self._carrier.begin(connection, begun, now, pipeline))
+            return self._note(await self._carrier.begin(connection, begun, now, pipeline))
         await schedule_run(connection, run.id, None)
-        return self._note(run, await self._carrier.carry_on(connection, run, now, pipeline))
+        return self._note(await self._carrier.carry_on(connection, run, now, pipeline))
 
     async def end_overdue(self, run_id: UUID) -> Sequence[WakeUp]:
         """Fail a run whose deadline has passed. Return what to announce."""
         async with self._database.transaction() as connection:
             for run, now in await lock_runs(Settled(connection), {run_id}):
                 if run.lease_until is not None and run.lease_until < now:  # it was not retried in the meantime
-                    return (await self._carrier.end_overdue(connection, run, now)).wake_ups
+                    return self._note(await self._carrier.end_overdue(connection, run, now)).wake_ups
         return []
 
-    def _note(self, run: Run, carried: Carried) -> Carried:
+    def _note(self, carried: Carried) -> Carried:
         """Count the end of a run. Note the keys of its steps' jobs: a sweep finds those of a commit that fails."""
         if carried.status is not None:
-            jobs_ended.labels(run.model, carried.status).inc()
+            jobs_ended.labels(PIPELINES, carried.status).inc()
         self._unsettled.note(carried.keys)
         return carried
 

@@ -12,7 +12,7 @@ from common.jobs.twins import lift_twins
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.reuse.key import ReuseKey
-from services.gateway.jobs.submit import jobs_submitted
+from services.gateway.jobs.submit import count_submitted
 
 KEYS = 200  # in one statement
 
@@ -30,7 +30,7 @@ class JobAnnouncer:
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
         for job in jobs:
-            jobs_submitted.labels(job.model, job.priority).inc()
+            count_submitted(job)
 
     async def _announce(self, jobs: Sequence[NewJob]) -> None:
         await self._wake_ups.announce_many([job.wake_up for job in jobs if job.reuse_key is None])

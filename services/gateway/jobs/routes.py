@@ -42,7 +42,7 @@ from services.gateway.jobs.read_routes import show_job
 from services.gateway.jobs.runs.retry import Refusal
 from services.gateway.jobs.schemas import RetryJob
 from services.gateway.jobs.store import FoundJob
-from services.gateway.jobs.submit import SubmittedJob, jobs_submitted
+from services.gateway.jobs.submit import SubmittedJob, count_submitted
 
 log = Log("job")
 
@@ -103,7 +103,7 @@ async def submit_job(
         log.info("job.replayed", **job_log_fields(row))
         headers["Idempotency-Replayed"] = "true"
     else:
-        jobs_submitted.labels(row.model, row.priority).inc()
+        count_submitted(row)
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
     if streams:
         forget_body(request)  # the job is in the database now

@@ -15,6 +15,7 @@ from common.postgres.database import Database, statement_span
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.reuse.decisions import Decision
 from common.security.ssrf import AddressPolicy
+from common.telemetry.metrics import PIPELINES
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.store import Key
 from services.gateway.http.limits.body_limits import BodyLease
@@ -33,7 +34,12 @@ from services.gateway.jobs.runs.parse import mark_run
 from services.gateway.jobs.runs.submit import RunSubmitter
 from services.gateway.models.catalogue import Catalogue
 
-jobs_submitted = Counter("charonia_jobs_submitted", "Jobs accepted.", ["model", "priority"])
+jobs_submitted = Counter(
+    "charonia_jobs_submitted",
+    "Jobs accepted, with those that take a result at once. The model of all runs of pipelines is `/pipelines`. Jobs of "
+    "steps do not count.",
+    ["model", "priority"],
+)
 
 Added = JobTimes | KeyRecord | Problem | None
 
@@ -223,6 +229,10 @@ def replay(first: KeyRecord, job: NewJob) -> SubmittedJob:
     if first.has_ended:
         row = msgspec.structs.replace(row, status=Status.SUCCEEDED, finished_at=first.created_at)
     return SubmittedJob(row, job.callback_url is not None, replayed=True)
+
+
+def count_submitted(job: NewJob | Job) -> None:
+    jobs_submitted.labels(PIPELINES if job.is_run else job.model, job.priority).inc()
 
 
 def to_row(job: NewJob, times: JobTimes) -> Job:

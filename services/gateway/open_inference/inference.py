@@ -19,7 +19,7 @@ from services.gateway.http.problems import LATER, Problem, conflict
 from services.gateway.jobs.actions.cancel import Canceler
 from services.gateway.jobs.parse import SubmitContext
 from services.gateway.jobs.store import FoundJob, JobStore
-from services.gateway.jobs.submit import Submitter, jobs_submitted
+from services.gateway.jobs.submit import Submitter, count_submitted
 from services.gateway.open_inference.parse import InferCall, parse_infer
 from services.gateway.open_inference.requests import ResponseFormat
 
@@ -77,7 +77,7 @@ class Inference:
         """Commit the job. Raises as Submitter.submit does, and Problem (429, 503) without capacity to wait for it."""
         self._waiters.check_capacity(job.tenant_id)
         row = (await self.submitter.submit_job(job, lease)).row
-        jobs_submitted.labels(row.model, row.priority).inc()
+        count_submitted(row)
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
         return row
 

@@ -6,9 +6,11 @@ from uuid import UUID
 import pytest
 
 from common.postgres.database import Database
+from common.telemetry.metrics import PIPELINES
 from tests.integration.jobs import claim, lapse, submit
+from tests.integration.runs import Runs
 from tests.integration.world import Action, World
-from tests.support.telemetry.process_metrics import Counts
+from tests.support.telemetry.process_metrics import Counts, count
 
 
 @pytest.fixture
@@ -71,3 +73,16 @@ async def test_a_running_job_counts_as_canceled_once(world: World) -> None:
     assert counts.since("charonia_jobs_ended_total") == {}
     await world.recorder.cancel(job, datetime.now(UTC), "")
     assert counts.since("charonia_jobs_ended_total") == {("charonia_jobs_ended_total", "canceled"): 1.0}
+
+
+async def test_each_end_of_a_run_counts_once_as_that_of_a_pipeline(world: World) -> None:
+    runs, statuses = Runs(world), ("succeeded", "failed", "canceled")
+    before = [count("charonia_jobs_ended_total", model=PIPELINES, status=status) or 0.0 for status in statuses]
+    await runs.infer(await runs.begin(1, pipeline="single"), "first")
+    await world.cancel(await runs.begin(1, pipeline="single"))
+    await runs.begin(1, pipeline="single")
+    await world.pass_time(61)
+    await runs.end_overdue()
+    after = [count("charonia_jobs_ended_total", model=PIPELINES, status=status) or 0.0 for status in statuses]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [1.0, 1.0, 1.0]
+    assert count("charonia_jobs_ended_total", model="single", status="succeeded") is None

@@ -18,7 +18,7 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, cancel_wake_up, event_wake_up
 from common.runs.progress import RunCarrier
 from common.telemetry import tracing
-from common.telemetry.metrics import jobs_ended
+from common.telemetry.metrics import PIPELINES, jobs_ended
 from common.views.job import JobUrls, render_event
 from services.gateway.http.problems import Problem, conflict, not_found
 from services.gateway.jobs.runs.refusals import refuse_step
@@ -50,7 +50,7 @@ class Canceler:
                 raise not_found("job")
             row, wake_ups = await self._write(connection, found)
         if row.status is Status.CANCELED:
-            jobs_ended.labels(row.model, row.status).inc()
+            jobs_ended.labels(PIPELINES if row.is_run else row.model, row.status).inc()
         tracing.add_link(row.traceparent)
         self._changes.notify([job_id])
         self._wake_ups.announce(wake_ups)

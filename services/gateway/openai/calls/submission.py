@@ -19,7 +19,7 @@ from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import check_same_request, parse_key
 from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.parse import SubmitContext
-from services.gateway.jobs.submit import SubmittedJob, Submitter, jobs_submitted, replay
+from services.gateway.jobs.submit import SubmittedJob, Submitter, count_submitted, replay
 from services.gateway.openai.calls.record import Endpoint
 from services.gateway.openai.calls.translation import NeedsWorker, Reshow, Shown, Translate, Translated, rebuild
 from services.gateway.openai.problems import PREFIX, erased
@@ -119,5 +119,5 @@ def note(submitted: SubmittedJob) -> None:
         tracing.add_link(row.traceparent)
         log.info("job.replayed", **job_log_fields(row))
     else:
-        jobs_submitted.labels(row.model, row.priority).inc()
+        count_submitted(row)
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)

@@ -179,7 +179,7 @@ async def collect_through_an_outage(world: World, monkeypatch: pytest.MonkeyPatc
         calls += 1
         if calls == 1:
             return begin(seconds)
-        counted_at = counted_at or count("charonia_database_metrics_time_seconds")
+        counted_at = counted_at or count("charonia_database_metrics_timestamp_seconds")
         if calls > 3 and ends():
             raise asyncio.CancelledError
         raise DatabaseUnavailable
@@ -190,7 +190,7 @@ async def collect_through_an_outage(world: World, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(10):
             await database_metrics.collect_metrics(world.database)
-    assert count("charonia_database_metrics_time_seconds") == counted_at
+    assert count("charonia_database_metrics_timestamp_seconds") == counted_at
 
 
 async def test_a_short_outage_leaves_the_gauges_as_they_were(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,14 @@ from common.pipelines.definition import PipelineDefinition
 from common.tensors import Datatype, FileContent, Tensor
 from services.gateway.batches.store import BatchStore, NewBatch, NewItem
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.submit import count_submitted
 from services.gateway.pipelines.store import NewPipeline, PipelineWriter
 from tests.integration.files import add_file
 from tests.integration.gateway.jobs.runs.client import INPUTS, VALUES, Client
 from tests.integration.jobs import TRACEPARENT
 from tests.integration.runs import CHAIN, OUTPUTS
 from tests.integration.submitters import new_body_lease
+from tests.support.telemetry.process_metrics import count
 
 
 async def test_a_run_begins_with_its_submit(client: Client) -> None:
@@ -40,6 +42,13 @@ async def test_a_run_begins_with_its_submit(client: Client) -> None:
         "result": [18.0],
         "all": [4.0, 6.0, 8.0],
     }
+
+
+async def test_a_run_is_not_counted_by_the_name_of_its_pipeline(client: Client) -> None:
+    before = count("charonia_jobs_submitted_total", model="/pipelines", priority="low") or 0.0
+    count_submitted((await client.submit(priority="low")).row)
+    assert count("charonia_jobs_submitted_total", model="/pipelines", priority="low") == before + 1.0
+    assert count("charonia_jobs_submitted_total", model="chain", priority="low") is None
 
 
 async def test_a_key_is_one_run(client: Client) -> None:
