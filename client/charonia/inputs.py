@@ -29,7 +29,7 @@ from charonia.tensors import (
     flatten,
 )
 
-MAX_BODY = 16 * 1024 * 1024  # what a gateway accepts by default (CHARONIA_MAX_BODY)
+MAX_BODY = 16 * 1024 * 1024  # what a gateway accepts by default (CHARONIA_MAX_BODY_BYTES)
 
 Inputs = Mapping[str, Any]
 
@@ -82,7 +82,7 @@ def _read(value: Any, limit: int, depth: int = 0) -> Any:
 def _explain_size(what: str, size: int | None, limit: int) -> str:
     shown = "too large" if size is None else f"{size / 2**20:.1f} MiB"
     return f"{what} is {shown}; at most {limit / 2**20:.1f} MiB can be sent in a request. Make it smaller, or raise \
-CHARONIA_MAX_BODY at the gateway and max_body here"
+CHARONIA_MAX_BODY_BYTES at the gateway and max_body here"
 
 
 def encode_inputs(model: ModelInfo, inputs: Inputs) -> list[Tensor]:
@@ -160,7 +160,7 @@ def check_sizes(model: ModelInfo, sizes: Mapping[str, int | None]) -> None:
         FieldError(
             _point(name),
             f"the file has {size} bytes; this input takes {limit} at most. Make it smaller, or ask \
-your operator to raise CHARONIA_MAX_TENSOR",
+your operator to raise CHARONIA_MAX_TENSOR_BYTES",
         )
         for name, size in sizes.items()
         if size is not None and (limit := most.get(name)) is not None and size > limit

@@ -32,7 +32,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(
-        cls, networks: Sequence[str], allow_http: bool, setting: str = "CHARONIA_ALLOWED_NETWORKS"
+        cls, networks: Sequence[str], allow_http: bool, setting: str = "CHARONIA_WEBHOOK_NETWORKS"
     ) -> "AddressPolicy":
         """Return the policy of the settings. Raise SettingsError, with the setting's name, for a wrong network."""
         try:

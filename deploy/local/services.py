@@ -24,10 +24,11 @@ DEVELOPMENT = {
     "CHARONIA_HOST": HOST,
     "CHARONIA_BOOTSTRAP_KEY": DEVELOPMENT_KEY,
     # For receivers on the same machine, without TLS. Not for production.
-    "CHARONIA_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
-    "CHARONIA_ALLOW_HTTP": "true",
+    "CHARONIA_WEBHOOK_NETWORKS": "127.0.0.0/8,::1/128",
+    "CHARONIA_WEBHOOK_HTTP": "true",
+    "CHARONIA_INPUT_HTTP": "true",
     "CHARONIA_LOG_FORMAT": "text",  # read on a terminal, though they pass through a file
-    "CHARONIA_DRAIN": "0",  # there is no load balancer to wait for
+    "CHARONIA_SHUTDOWN_DELAY": "0",  # there is no load balancer to wait for
 }
 
 

@@ -109,11 +109,11 @@ def read_access(settings: DispatcherSettings) -> Access:
 
 
 def open_fetcher(settings: DispatcherSettings) -> UrlFetcher:
-    policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
+    policy = AddressPolicy.parse(settings.input_networks, settings.input_http, "CHARONIA_INPUT_NETWORKS")
     client = CheckedClient.open(
         policy, timeout=settings.fetch_timeout, concurrency=settings.max_fetches, proxy=settings.egress_proxy
     )
-    limits = FetchLimits(settings.max_tensor, settings.fetch_timeout)
+    limits = FetchLimits(settings.max_tensor_bytes, settings.fetch_timeout)
     return UrlFetcher(client, policy, limits, FetchFolder(settings.fetch_folder, settings.max_fetched_bytes))
 
 
@@ -138,7 +138,7 @@ class Dispatcher:
         signer = UrlSigner(settings.url_keys)
         urls = JobUrls(settings.public_url, settings.trace_url, signer)
         self._objects = ObjectStore(settings.store_url)
-        tensors = TensorFiles(database, self._objects, settings.inline_output)
+        tensors = TensorFiles(database, self._objects, settings.inline_output_bytes)
         unsettled = UnsettledKeys()
         runs = RunProgress(database, RunCarrier(urls, tensors), changes, unsettled)
         writer = ResultWriter(database, results, runs, self._wake_ups, changes, unsettled)
@@ -151,7 +151,7 @@ class Dispatcher:
         self._locations = OutputLocations(allowed, Buckets(OUTPUT_SECONDS))
         self._recorder = ResultRecorder(writer, outputs, self._locations, urls)
         self._input_objects = ObjectStore(settings.store_url, INPUT_SECONDS)
-        self._triton = TritonClient(settings.triton_url, settings.max_message, read_access(settings))
+        self._triton = TritonClient(settings.triton_url, settings.max_triton_response_bytes, read_access(settings))
         self._jobs: RunningJobs = {}
         self._leases = LeaseRenewer(database, self._jobs, settings.lease)
         self._control = ControlHandler(self._leases, self._waiters)
@@ -183,7 +183,7 @@ class Dispatcher:
         self._url_inputs = UrlInputs(open_fetcher(settings), claimer)
         self._buckets = BucketReader(allowed, Buckets(INPUT_SECONDS))
         inputs = InputReader(self._input_objects, file_urls, self._buckets)
-        requests = RequestReader(inputs, self._url_inputs, settings.max_outputs_bytes, settings.inline_output)
+        requests = RequestReader(inputs, self._url_inputs, settings.max_job_outputs_bytes, settings.inline_output_bytes)
         suspects = Suspects(self._jobs)
         attempts = Attempts(self._triton, requests, self._recorder, suspects)
         self._runner = Runner(database, claimer, attempts, self._jobs, suspects, changes)

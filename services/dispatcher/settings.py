@@ -87,7 +87,7 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
     max_inputs_bytes: Annotated[int, Meta(ge=1024)] = MAX_INPUTS
     """Bytes of the inputs of running jobs. One queue gets three quarters at most, but one job of it always runs."""
-    max_tensor: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
+    max_tensor_bytes: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
     """Bytes of one input, the same as the gateway has. It limits what is fetched from URLs."""
     max_fetches: Annotated[int, Meta(ge=1, le=10_000)] = MAX_FETCHES
     """Jobs that fetch inputs from URLs at a time. One tenant gets three quarters at most, but always a first one."""
@@ -96,21 +96,21 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     fetch_folder: str = "/var/tmp"  # noqa: S108 -- the files have no name
     """A folder on a disk for fetched inputs. They stay there until there is memory for them."""
     max_fetched_bytes: Annotated[int, Meta(ge=2048)] = 4 * 1024**3
-    """Bytes in that folder, at least twice `CHARONIA_MAX_TENSOR`. One tenant gets three quarters at most."""
+    """Bytes in that folder, at least twice `CHARONIA_MAX_TENSOR_BYTES`. One tenant gets three quarters at most."""
     input_networks: tuple[str, ...] = ()
     """Networks that inputs by URL may use although they are not public, such as `10.1.0.0/16`. Everyone who may submit
     can then read what answers there. Set the gateway to the same."""
-    allow_http: bool = False
-    """Whether inputs may come from plain http. Set the gateway to the same."""
+    input_http: bool = False
+    """Whether inputs by URL may come from plain http. Set the gateway to the same."""
     egress_proxy: EgressProxy = ""
     """A proxy to fetch inputs from URLs: `http://[user:password@]host:port`. It resolves names itself, so let it refuse
     private networks."""
-    max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
+    max_triton_response_bytes: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
     """Raw bytes of all of Triton's responses to one request. More fails the job as `too_large`."""
-    inline_output: InlineSize = INLINE_SIZE
+    inline_output_bytes: InlineSize = INLINE_SIZE
     """Raw bytes of an output that a job shows as JSON. A larger one becomes a file. Once a job shows four times that,
     outputs over an eighth of it become files too."""
-    max_outputs_bytes: Annotated[int, Meta(ge=1024, le=64 * 1024 * 1024)] = 16 * 1024 * 1024
+    max_job_outputs_bytes: Annotated[int, Meta(ge=1024, le=64 * 1024 * 1024)] = 16 * 1024 * 1024
     """Bytes of a job's outputs as JSON, without those in files. More fails the job as `too_large`, such as a stream of
     very many small responses. PostgreSQL must be able to store this much within 15 s."""
     pod_name: Annotated[str, Meta(pattern=r"^([a-z0-9][a-z0-9.-]*)?$")] = ""
@@ -130,8 +130,8 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.model_memory and self.budget is None:
             raise SettingsError(f"CHARONIA_MODEL_MEMORY is wrong: expected {EXPECTED}")
-        least = 2 * self.max_tensor
+        least = 2 * self.max_tensor_bytes
         if self.max_fetched_bytes < least:
             raise SettingsError(
-                f"CHARONIA_MAX_FETCHED_BYTES is wrong: expected at least twice CHARONIA_MAX_TENSOR, {least}"
+                f"CHARONIA_MAX_FETCHED_BYTES is wrong: expected at least twice CHARONIA_MAX_TENSOR_BYTES, {least}"
             )

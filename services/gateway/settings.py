@@ -32,7 +32,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Origins whose pages may call the API from a browser, such as `https://app.example.com`. `*` is refused."""
     trace_url: TraceUrl = ""
     """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
-    max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024
     """Bytes of one job's request body. Other calls take 256 KiB at most. A larger body gets 413."""
     max_bodies_bytes: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
     """Bytes of all request bodies in memory at a time, of which a tenant gets three quarters at most. More gets 503."""
@@ -41,11 +41,12 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     a third. Without room within 10 s, a request gets 503 with `Retry-After`. While one waits, clients that read less
     than 1 MiB a second for 5 s lose their connection. A response takes up to three times its bytes for a moment."""
     max_batch_bytes: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
-    """Bytes of a batch sent as JSON lines. Each line, and a batch sent as a list, is limited by `CHARONIA_MAX_BODY`."""
+    """Bytes of a batch sent as JSON lines. `CHARONIA_MAX_BODY_BYTES` limits each line, and a batch sent as a list."""
     metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """The port of `/metrics`, if only some may read it. 0: that of the API, to whoever reaches it."""
-    drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
-    """Seconds of the grace in which the gateway is not ready but still serves, so that load balancers notice."""
+    shutdown_delay: Annotated[float, Meta(ge=0, le=600)] = 5.0
+    """Seconds of `CHARONIA_SHUTDOWN_GRACE` in which the gateway is not ready but still serves, so that load balancers
+    notice."""
     infer_wait: Seconds = 300.0
     """Seconds a call of the Open Inference Protocol, or of OpenAI's API, waits for its job before it gets 504."""
     heartbeat: Seconds = 15.0
@@ -65,11 +66,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_queued_bytes: Annotated[int, Meta(ge=1024)] = 16 * 1024 * 1024 * 1024
     """Bytes of inputs, with those in files, that the queued jobs of a tenant may have together. More get 429 with
     `Retry-After`."""
-    max_tensor: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
+    max_tensor_bytes: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
     """Bytes of one input from a file or URL. A dispatcher holds them while the job runs, and gRPC copies them once."""
-    inline_input: InlineSize = INLINE_SIZE
+    inline_input_bytes: InlineSize = INLINE_SIZE
     """Bytes of a job's inline inputs that stay in PostgreSQL. The largest inputs beyond go to the object store."""
-    max_file: Annotated[int, Meta(ge=1024, le=64 * 1024**3)] = 5 * 1024**3
+    max_file_bytes: Annotated[int, Meta(ge=1024, le=64 * 1024**3)] = 5 * 1024**3
     """Bytes of one file."""
     max_stored_bytes: Annotated[int, Meta(ge=1024)] = 100 * 1024**3
     """Bytes of all files of a tenant, with the large inputs and outputs of its jobs. More get 429."""
@@ -81,10 +82,13 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Seconds for which a client may let a file be kept."""
     max_webhooks_per_tenant: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Subscriptions that a tenant may have. One more gets 409. Each event is sent to every matching one."""
-    allowed_networks: tuple[str, ...] = ()
-    """Networks that webhooks may use although they are not public, such as `10.1.0.0/16`."""
+    webhook_networks: tuple[str, ...] = ()
+    """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`. Set the notifiers to the
+    same."""
+    webhook_http: bool = False
+    """Whether webhooks may go to plain http. Set the notifiers to the same."""
     input_networks: tuple[str, ...] = ()
     """Networks that inputs by URL may use although they are not public. Everyone who may submit can then read what
-    answers there."""
-    allow_http: bool = False
-    """Whether webhooks and inputs by URL may use plain http."""
+    answers there. Set the dispatchers to the same."""
+    input_http: bool = False
+    """Whether inputs by URL may come from plain http. Set the dispatchers to the same."""

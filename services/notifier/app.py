@@ -52,7 +52,7 @@ async def connect(settings: NotifierSettings, *, relaxed: bool) -> Database:
 def open_sender(settings: NotifierSettings) -> Sender:
     return Sender.open(
         Encryptor(settings.encryption_keys),
-        AddressPolicy.parse(settings.allowed_networks, settings.allow_http),
+        AddressPolicy.parse(settings.webhook_networks, settings.webhook_http),
         timeout=settings.delivery_timeout,
         concurrency=settings.delivery_concurrency,
         proxy=settings.egress_proxy,

@@ -15,10 +15,11 @@ Delay = Annotated[float, Meta(ge=0, le=30 * DAY)]
 class NotifierSettings(Settings, frozen=True, kw_only=True):
     encryption_keys: tuple[str, ...]
     """The same keys as the gateway has. They decrypt the secrets of subscriptions."""
-    allowed_networks: tuple[str, ...] = ()
-    """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
-    allow_http: bool = False
-    """Whether webhooks may go to plain http."""
+    webhook_networks: tuple[str, ...] = ()
+    """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`. Set the gateway to the
+    same."""
+    webhook_http: bool = False
+    """Whether webhooks may go to plain http. Set the gateway to the same."""
     egress_proxy: EgressProxy = ""
     """A proxy for all webhooks: `http://[user:password@]host:port`. It resolves names itself, so let it refuse private
     networks."""

@@ -80,7 +80,8 @@ def explain_timeout(seconds: float) -> Failure:
 
 def explain_size(limit: int) -> Failure:
     text = (
-        f"has more than {limit} bytes, which is the most for it (CHARONIA_MAX_TENSOR); send less, or ask your operator"
+        f"has more than {limit} bytes, which is the most for it (CHARONIA_MAX_TENSOR_BYTES); send less, or ask your "
+        "operator"
     )
     return Failure("input_url_too_large", text, False)
 

@@ -128,7 +128,7 @@ class ResponseCollector:
 def too_large(limit: int) -> Failure:
     text = (
         f"the outputs exceed {limit} bytes as JSON, in which a number may take eight times its raw bytes; "
-        "return less, or raise CHARONIA_MAX_OUTPUTS_BYTES"
+        "return less, or raise CHARONIA_MAX_JOB_OUTPUTS_BYTES"
     )
     return Failure("too_large", text, False)
 

@@ -86,7 +86,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
     api = Router(
         "/v1",
         route_handlers=[
-            jobs.make_router(services.jobs, settings.max_body),
+            jobs.make_router(services.jobs, settings.max_body_bytes),
             events.make_router(services.events),
             feed.make_router(services.feed),
             models.make_router(services.models),
@@ -100,7 +100,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             audit.make_router(services.audit),
             keys.make_router(services.keys),
         ],
-        request_max_body_size=min(settings.max_body, LARGE),  # of bodies that Litestar decodes in place
+        request_max_body_size=min(settings.max_body_bytes, LARGE),  # of bodies that Litestar decodes in place
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
     )
     protocol = Router(
@@ -110,7 +110,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
     )
     openai_api = Router(
         openai_problems.PREFIX,
-        route_handlers=make_routers(services.openai, settings.max_body),
+        route_handlers=make_routers(services.openai, settings.max_body_bytes),
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
     )
     return Litestar(
@@ -128,7 +128,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
         cors_config=allow_origins(settings.cors_origins),
         exception_handlers=HANDLERS,
         state=State({STATE: SHAPES}),
-        request_max_body_size=settings.max_body,
+        request_max_body_size=settings.max_body_bytes,
         logging_config=None,  # logging is configured already
         openapi_config=document.make_config(),
     )

@@ -136,7 +136,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     readiness = Readiness(checks, drain)
     model_store = ModelStore(database)
     catalogue, workloads = Catalogue(model_store), WorkloadReader(model_store)
-    policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
+    policy = AddressPolicy.parse(settings.webhook_networks, settings.webhook_http)
     event_services = EventServices(
         authenticator, JobHistory(EventStore(database), connections.waiters, make_urls(settings), settings.heartbeat)
     )
@@ -157,7 +157,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         authenticator=authenticator,
         readiness=readiness,
         models=ModelServices(
-            catalogue, pipelines, QueueDepths(model_store), workloads, model_store, settings.max_tensor
+            catalogue, pipelines, QueueDepths(model_store), workloads, model_store, settings.max_tensor_bytes
         ),
         events=event_services,
         feed=FeedServices(authenticator, connections.feed),
@@ -174,7 +174,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
             RevocationAnnouncer(connections.publisher, connections.keys, connections.waiters),
         ),
         audit=AuditServices(AuditStore(database)),
-        pipelines=PipelineServices(pipelines, PipelineWriter(database), catalogue, settings.max_tensor),
+        pipelines=PipelineServices(pipelines, PipelineWriter(database), catalogue, settings.max_tensor_bytes),
         inference=InferenceServices(
             authenticator,
             readiness,
@@ -183,7 +183,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
             inference,
             connections.workers,
             connections.objects,
-            max_body=settings.max_body,
+            max_body=settings.max_body_bytes,
         ),
         openai=compose_api(
             database,
@@ -251,15 +251,15 @@ def compose_jobs(
 def compose_lookups(settings: GatewaySettings, connections: Connections, pipelines: PipelineReader) -> Lookups:
     database = connections.database
     locations = InputLocations(AllowedLocations(database, settings.store_url), connections.buckets)
-    policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
-    files = InputFiles(InputStore(database), connections.objects, locations, settings.max_tensor, policy)
+    policy = AddressPolicy.parse(settings.input_networks, settings.input_http, "CHARONIA_INPUT_NETWORKS")
+    files = InputFiles(InputStore(database), connections.objects, locations, settings.max_tensor_bytes, policy)
     return Lookups(files, pipelines)
 
 
 def compose_large_inputs(settings: GatewaySettings, connections: Connections) -> LargeInputWriter:
     store = InputStore(connections.database)
     limit = StoredLimit(store, settings.max_stored_bytes)
-    return LargeInputWriter(connections.database, store, connections.objects, limit, settings.inline_input)
+    return LargeInputWriter(connections.database, store, connections.objects, limit, settings.inline_input_bytes)
 
 
 def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:
@@ -272,19 +272,19 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
         canceler=BatchCanceler(store, services.canceler),
         workers=connections.workers,
         urls=services.urls,
-        max_item=settings.max_body,
+        max_item=settings.max_body_bytes,
     )
 
 
 def compose_files(settings: GatewaySettings, connections: Connections, services: JobServices) -> FileServices:
     store = FileStore(connections.database, Quota(settings.max_files, settings.max_stored_bytes))
-    limits = UploadLimits(settings.max_file, settings.file_retention, settings.max_file_retention)
+    limits = UploadLimits(settings.max_file_bytes, settings.file_retention, settings.max_file_retention)
     return FileServices(
         authenticator=services.authenticator,
         store=store,
         objects=connections.objects,
         uploader=Uploader(store, connections.objects, limits),
-        presigned=PresignedUploads(store, connections.objects, settings.max_file),
+        presigned=PresignedUploads(store, connections.objects, settings.max_file_bytes),
         signer=services.signer,
         redirects=settings.store_redirects,
     )

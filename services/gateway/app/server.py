@@ -125,7 +125,7 @@ async def stop(
 
 
 def drain_seconds(settings: GatewaySettings) -> float:
-    return min(settings.drain, settings.shutdown_grace)
+    return min(settings.shutdown_delay, settings.shutdown_grace)
 
 
 def make_server(settings: GatewaySettings, gateway: Gateway) -> health.Server:

@@ -181,7 +181,10 @@ def check_announced(announced: Announced, size: int, sha256: bytes) -> None:
 
 
 def too_large(limit: int) -> Problem:
-    text = f"the file exceeds the limit of {limit} bytes (CHARONIA_MAX_FILE); send a smaller one, or ask your operator"
+    text = (
+        f"the file exceeds the limit of {limit} bytes (CHARONIA_MAX_FILE_BYTES); send a smaller one, or ask your "
+        "operator"
+    )
     return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
 
 

@@ -38,8 +38,8 @@ from tests.support.waiting import eventually
 
 OWN = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,8,3,3",  # a second attempt after the freeze of the notifier
-    "CHARONIA_INLINE_INPUT": "1024",  # so that a small array becomes a file
-    "CHARONIA_INLINE_OUTPUT": "1024",
+    "CHARONIA_INLINE_INPUT_BYTES": "1024",  # so that a small array becomes a file
+    "CHARONIA_INLINE_OUTPUT_BYTES": "1024",
 }
 INPUTS = {"x": [[1.0]]}
 LARGE = {"x": [[float(number) for number in range(2000)]]}

@@ -35,7 +35,7 @@ PATHS_WITH_BODY = ("/v1/jobs", "/v1/batches", "/v2/models/echo/infer", "/v1/webh
 EXECUTIONS = "work_requests_total"  # the model's own count
 ENVIRONMENT = {
     "CHARONIA_SHUTDOWN_GRACE": str(GRACE),
-    "CHARONIA_DRAIN": str(DRAIN),
+    "CHARONIA_SHUTDOWN_DELAY": str(DRAIN),
     "CHARONIA_LEASE": "60",  # no expired lease can hide a failure
 }
 

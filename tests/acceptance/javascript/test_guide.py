@@ -157,7 +157,7 @@ async def site(programs: Programs) -> AsyncIterator[Site]:
 async def allowing(stack: Stack, site: Site) -> AsyncIterator[str]:
     """The URL of a gateway that allows the application's origin."""
     origins = f"https://app.example.com,{site.origin}"
-    async with another_gateway(stack, CHARONIA_CORS_ORIGINS=origins, CHARONIA_MAX_BODY=str(MAX_BODY)) as gateway:
+    async with another_gateway(stack, CHARONIA_CORS_ORIGINS=origins, CHARONIA_MAX_BODY_BYTES=str(MAX_BODY)) as gateway:
         yield gateway.url
 
 

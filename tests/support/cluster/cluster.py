@@ -66,7 +66,7 @@ class Cluster:
         self._service_machine = Machine("services-2", "10.77.4.1")
         self.environment = environment_for(
             self.database_url(), self.amqp_url, "", f"http://{HOST}:{SERVICES['gateway']}", directory, environment
-        ) | {"CHARONIA_QUEUE_TYPE": "quorum", "CHARONIA_ALLOWED_NETWORKS": NETWORKS}
+        ) | {"CHARONIA_QUEUE_TYPE": "quorum", "CHARONIA_WEBHOOK_NETWORKS": NETWORKS}
         self.clocks = {f"{kind}-{len(NUMBERS)}": Clock() for kind in SERVICES}
         self.gateways, self.dispatchers, self.notifiers = (
             [self._make_service(kind, number) for number in NUMBERS] for kind in SERVICES

@@ -30,7 +30,7 @@ class RestrictedServices:
         self._environment = stack.environment | {
             "CHARONIA_DATABASE_URL": stack.postgres.create_database(name),
             "CHARONIA_AMQP_URL": stack.rabbitmq.create_vhost(name),
-            "CHARONIA_ALLOWED_NETWORKS": ALLOWED,
+            "CHARONIA_WEBHOOK_NETWORKS": ALLOWED,
             "CHARONIA_DELIVERY_TIMEOUT": str(DEADLINE),
             "SSL_CERT_FILE": str(authority),
             "PYTHONPATH": str(Path(__file__).parents[1] / "recorded_network"),

@@ -149,7 +149,7 @@ def test_a_choice_is_one_of_its_words() -> None:
         *[("LEASE", value) for value in ("0", "-1", "nan", "inf")],
         *[("SWEEP_INTERVAL", value) for value in ("0", "-1", "nan")],
         ("SLOTS", "-3"),
-        ("MAX_MESSAGE", "0"),
+        ("MAX_TRITON_RESPONSE_BYTES", "0"),
         ("SHUTDOWN_GRACE", "-1"),
         ("DATABASE_URL", "foo"),
         ("AMQP_URL", "foo"),

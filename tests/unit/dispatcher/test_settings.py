@@ -29,9 +29,9 @@ def test_a_worker_has_a_name_of_its_own_that_says_nothing_of_its_host() -> None:
 
 def test_the_space_for_fetched_inputs_fits_two_of_the_largest() -> None:
     with pytest.raises(
-        SettingsError, match="MAX_FETCHED_BYTES is wrong: expected at least twice CHARONIA_MAX_TENSOR, 4096"
+        SettingsError, match="MAX_FETCHED_BYTES is wrong: expected at least twice CHARONIA_MAX_TENSOR_BYTES, 4096"
     ):
-        load(DispatcherSettings, REQUIRED | {"CHARONIA_MAX_FETCHED_BYTES": "4095", "CHARONIA_MAX_TENSOR": "2048"})
+        load(DispatcherSettings, REQUIRED | {"CHARONIA_MAX_FETCHED_BYTES": "4095", "CHARONIA_MAX_TENSOR_BYTES": "2048"})
     assert load(DispatcherSettings, REQUIRED).max_fetched_bytes >= 2 * 512 * 1024 * 1024
 
 

@@ -18,16 +18,16 @@ def test_defaults_are_the_documented_ones() -> None:
     settings = load(NotifierSettings, REQUIRED)
     assert settings.encryption_keys == ("new", "old")
     assert list(settings.delivery_schedule) == [0, 5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]
-    assert not settings.allow_http
-    assert not settings.allowed_networks
+    assert not settings.webhook_http
+    assert not settings.webhook_networks
     assert settings.delivery_timeout == 15.0
 
 
 def test_lists_are_separated_by_commas() -> None:
-    values = {"CHARONIA_DELIVERY_SCHEDULE": "0,0.5, 0.5", "CHARONIA_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128"}
+    values = {"CHARONIA_DELIVERY_SCHEDULE": "0,0.5, 0.5", "CHARONIA_WEBHOOK_NETWORKS": "127.0.0.0/8,::1/128"}
     settings = load(NotifierSettings, REQUIRED | values)
     assert settings.delivery_schedule == (0.0, 0.5, 0.5)
-    assert settings.allowed_networks == ("127.0.0.0/8", "::1/128")
+    assert settings.webhook_networks == ("127.0.0.0/8", "::1/128")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_lists_are_separated_by_commas() -> None:
         ("CHARONIA_DELIVERY_TIMEOUT", "0"),
         ("CHARONIA_DELIVERY_TIMEOUT", "nan"),
         ("CHARONIA_DELIVERY_CONCURRENCY", "0"),
-        ("CHARONIA_ALLOW_HTTP", "perhaps"),
+        ("CHARONIA_WEBHOOK_HTTP", "perhaps"),
     ],
 )
 def test_an_error_names_the_invalid_variable(name: str, value: str) -> None:

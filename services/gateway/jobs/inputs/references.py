@@ -19,7 +19,7 @@ from services.gateway.jobs.inputs.schemas import InputTensor
 from services.gateway.jobs.inputs.tensor_encoding import InvalidTensor
 
 DESCRIPTION = ("datatype", "shape")
-LIMIT_TEXT = "a tensor may have {limit} (CHARONIA_MAX_TENSOR); send less, or ask your operator"
+LIMIT_TEXT = "a tensor may have {limit} (CHARONIA_MAX_TENSOR_BYTES); send less, or ask your operator"
 MAX_URL = 8000  # characters; signed URLs of object stores are long
 
 

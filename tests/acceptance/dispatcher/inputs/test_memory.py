@@ -52,7 +52,7 @@ async def test_a_large_file_takes_bounded_memory(breakable: Stack) -> None:
     """For its bytes, a dispatcher holds an input and a copy of gRPC, then as much for an output."""
     key = await make_key(breakable, f"inputs-{uuid.uuid4().hex[:8]}")
     async with (
-        replace_dispatcher(breakable, CHARONIA_MAX_MESSAGE=str(SIZE + MIB)) as dispatcher,
+        replace_dispatcher(breakable, CHARONIA_MAX_TRITON_RESPONSE_BYTES=str(SIZE + MIB)) as dispatcher,
         open_client(breakable, key) as api,
     ):
         await read_part(api, await upload(api, MIB), 0)

@@ -26,7 +26,7 @@ def digest(content: bytes) -> str:
 
 
 async def test_a_reference_counts_towards_no_limit_of_bytes(breakable: Stack) -> None:
-    limits = {"CHARONIA_MAX_TENSOR": "2048", "CHARONIA_MAX_QUEUED_BYTES": "3000"}
+    limits = {"CHARONIA_MAX_TENSOR_BYTES": "2048", "CHARONIA_MAX_QUEUED_BYTES": "3000"}
     later = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     key = await make_key(breakable, f"inputs-{uuid.uuid4().hex[:8]}")
     async with (
@@ -38,7 +38,7 @@ async def test_a_reference_counts_towards_no_limit_of_bytes(breakable: Stack) ->
         refused = await owner.http.post("/v1/jobs", json={"model": "ocr", "inputs": {"image": {"file": file}}})
         assert refused.status_code == 422
         (error,) = refused.json()["errors"]
-        assert (error["pointer"], "CHARONIA_MAX_TENSOR" in error["detail"]) == ("/inputs/image/file", True)
+        assert (error["pointer"], "CHARONIA_MAX_TENSOR_BYTES" in error["detail"]) == ("/inputs/image/file", True)
         fits = {"model": "ocr", "inputs": {"image": {"file": await upload_file(owner, bytes(2048))}}, "run_at": later}
         waiting = await owner.post(fits)
         full = await owner.http.post("/v1/jobs", json=fits)

@@ -103,7 +103,7 @@ async def test_addresses_that_are_not_public_are_closed_by_default(
     breakable: Stack, owner: Api, contents: ContentServer
 ) -> None:
     """Also where webhooks may go to them."""
-    assert breakable.environment["CHARONIA_ALLOWED_NETWORKS"].startswith("127.0.0.0/8")
+    assert breakable.environment["CHARONIA_WEBHOOK_NETWORKS"].startswith("127.0.0.0/8")
     inputs = {"image": {"url": contents.add("/image", reply(IMAGE))}}
     closed = {"CHARONIA_INPUT_NETWORKS": ""}
     async with (

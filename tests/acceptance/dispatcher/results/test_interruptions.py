@@ -23,7 +23,7 @@ Added = Callable[[], Awaitable[int]]  # returns how many objects a test has adde
 @pytest.fixture(scope="module")
 async def shared_on_s3(stack: Stack, s3: S3) -> AsyncIterator[OnS3]:
     """A dispatcher for which 4 kB are a large output."""
-    async with move_to_s3(stack, s3, CHARONIA_INLINE_OUTPUT="1024") as found:
+    async with move_to_s3(stack, s3, CHARONIA_INLINE_OUTPUT_BYTES="1024") as found:
         yield found
 
 

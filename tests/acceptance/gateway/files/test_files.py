@@ -112,11 +112,11 @@ async def test_mistakes_are_named_and_nothing_is_kept(owner: Api) -> None:
 
 async def test_limits_are_named(stack: Stack) -> None:
     key = await make_key(stack, f"files-{uuid.uuid4().hex[:8]}")
-    limits = {"CHARONIA_MAX_FILE": str(2 * MIB), "CHARONIA_MAX_STORED_BYTES": str(3 * MIB)}
+    limits = {"CHARONIA_MAX_FILE_BYTES": str(2 * MIB), "CHARONIA_MAX_STORED_BYTES": str(3 * MIB)}
     async with another_gateway(stack, **limits) as gateway, open_client(stack, key, gateway.url) as api:
         for content in (b"x" * (2 * MIB + 1), in_parts(b"x" * (2 * MIB + 1))):
             large = await upload(api, content, 413)
-            assert "CHARONIA_MAX_FILE" in large["detail"]
+            assert "CHARONIA_MAX_FILE_BYTES" in large["detail"]
         file = await upload(api, b"x" * 2 * MIB)
         for content in (b"x" * 2 * MIB, in_parts(b"x" * 2 * MIB)):
             full = await upload(api, content, 429)

@@ -58,7 +58,7 @@ async def test_job_continues_when_the_wait_ends(stack: Stack, api: Api) -> None:
 
 async def test_stopping_gateway_says_that_the_job_continues(stack: Stack, api: Api) -> None:
     async with (
-        another_gateway(stack, CHARONIA_DRAIN="5") as other,
+        another_gateway(stack, CHARONIA_SHUTDOWN_DELAY="5") as other,
         httpx.AsyncClient(base_url=other.url, headers=KEY, timeout=30) as http,
     ):
         assert await is_ready(other)

@@ -211,10 +211,10 @@ def test_the_longest_drain_sets_the_grace_period() -> None:
 
 
 def test_numbers_are_written_in_full_and_zero_wins() -> None:
-    more = {"settings": {"CHARONIA_DRAIN": 5}, "gateway": {"settings": {"CHARONIA_DRAIN": 0}}}
+    more = {"settings": {"CHARONIA_SHUTDOWN_DELAY": 5}, "gateway": {"settings": {"CHARONIA_SHUTDOWN_DELAY": 0}}}
     for objects, name, value in (
-        (render("production"), "CHARONIA_MAX_BODY", "33554432"),
-        (parse(render_text("minimal", more)), "CHARONIA_DRAIN", "0"),
+        (render("production"), "CHARONIA_MAX_BODY_BYTES", "33554432"),
+        (parse(render_text("minimal", more)), "CHARONIA_SHUTDOWN_DELAY", "0"),
     ):
         pod = find(objects, "Deployment", "charonia-gateway")["spec"]["template"]
         assert read_environment(list_containers(pod)[0])[name] == value

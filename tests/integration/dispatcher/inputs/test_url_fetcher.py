@@ -131,7 +131,7 @@ async def test_contents_are_fetched_whole(fetching: Fetching, contents: ContentS
         (send(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20000 + b"\r\n\r\n"), "input_url_failed", False, "valid HTTP"),
         (send(b""), "input_url_failed", True, "broke the connection"),
         (reply(bytes(LIMIT + 1)), "input_url_too_large", False, f"more than {LIMIT} bytes"),
-        (flood, "input_url_too_large", False, "CHARONIA_MAX_TENSOR"),
+        (flood, "input_url_too_large", False, "CHARONIA_MAX_TENSOR_BYTES"),
     ],
 )
 async def test_a_server_without_the_content(

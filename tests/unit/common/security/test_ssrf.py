@@ -152,7 +152,7 @@ def test_a_name_is_a_name(host: str) -> None:
 
 
 def test_a_wrong_network_names_the_variable() -> None:
-    with pytest.raises(SettingsError, match="CHARONIA_ALLOWED_NETWORKS"):
+    with pytest.raises(SettingsError, match="CHARONIA_WEBHOOK_NETWORKS"):
         AddressPolicy.parse(["127.0.0.1/8"], allow_http=False)
 
 

@@ -87,9 +87,9 @@ def test_only_development_sends_webhooks_to_the_host_and_over_plain_http(service
     assert read()["services"][service]["extra_hosts"] == ["host.docker.internal:host-gateway"]
     development, production = (read_environment(service, *files) for files in ((), (PRODUCTION,)))
     for environment, allows in ((development, True), (production, False)):
-        assert environment[f"{PREFIX}ALLOW_HTTP"] == str(allows).lower()
+        assert environment[f"{PREFIX}WEBHOOK_HTTP"] == str(allows).lower()
         policy = AddressPolicy.parse(
-            [each for each in environment[f"{PREFIX}ALLOWED_NETWORKS"].split(",") if each], allows
+            [each for each in environment[f"{PREFIX}WEBHOOK_NETWORKS"].split(",") if each], allows
         )
         for address in OF_THE_HOST:
             if allows:
@@ -97,7 +97,12 @@ def test_only_development_sends_webhooks_to_the_host_and_over_plain_http(service
             else:
                 with pytest.raises(AddressRefused):
                     check_address(address, policy)
-    assert read_environment("dispatcher", PRODUCTION)[f"{PREFIX}ALLOW_HTTP"] == "false"
+
+
+@pytest.mark.parametrize("service", ["gateway", "dispatcher"])
+def test_only_development_fetches_inputs_over_plain_http(service: str) -> None:
+    name = f"{PREFIX}INPUT_HTTP"
+    assert [read_environment(service, *files)[name] for files in ((), (PRODUCTION,))] == ["true", "false"]
 
 
 def test_every_service_of_development_leaves_it_in_production() -> None:

@@ -36,7 +36,7 @@ SHELL = {"PATH": os.environ["PATH"]}  # the tests may run below another make
             "`make up` takes no variable CHARONIA_CORS_ORIGIN; did you mean CHARONIA_CORS_ORIGINS? "
             "docs/reference/configuration.md has all settings",
         ),
-        ("charonia_max_body", "up", "did you mean CHARONIA_MAX_BODY?"),
+        ("charonia_max_body", "up", "did you mean CHARONIA_MAX_BODY_BYTES?"),
         ("CHARONIA_FOO", "run", "CHARONIA_FOO; docs/reference/configuration.md has all settings"),
     ],
 )
@@ -48,7 +48,7 @@ def test_an_unknown_variable_is_named_with_the_nearest_one(given: str, target: s
     ("given", "targets"),
     [
         (["TENANT", "SCOPES", "MODEL", "NAME", "PORT_BASE"], ["key"]),
-        (["PORT_BASE", "MODELS", "LANGUAGE_MODELS", "WATCH", "CHARONIA_MAX_BODY", "OTEL_SDK_DISABLED"], ["up"]),
+        (["PORT_BASE", "MODELS", "LANGUAGE_MODELS", "WATCH", "CHARONIA_MAX_BODY_BYTES", "OTEL_SDK_DISABLED"], ["up"]),
         (["SERVICE", "CHARONIA_LEASE", "AWS_REGION"], ["run"]),
         (["CHARONIA_ENCRYPTION_KEYS"], ["key"]),
         (["CHARONIA_DATABASE_URL"], ["migrate"]),

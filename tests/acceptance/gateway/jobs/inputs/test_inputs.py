@@ -49,7 +49,7 @@ class JobInputs(Strict, frozen=True):
 async def frugal(stack: Stack) -> AsyncIterator[Api]:
     """A client of a gateway that keeps 1,024 bytes of a job's inputs in its row."""
     async with (
-        another_gateway(stack, CHARONIA_INLINE_INPUT="1024") as gateway,
+        another_gateway(stack, CHARONIA_INLINE_INPUT_BYTES="1024") as gateway,
         open_client(stack, DEVELOPMENT_KEY, gateway.url) as api,
     ):
         yield api

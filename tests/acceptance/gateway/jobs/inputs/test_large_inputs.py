@@ -27,7 +27,7 @@ from tests.support.waiting import eventually
 
 SIZE = 12_000_000  # in base64, this is just below the limit of a body
 VALUES = [float(value) for value in range(1000)]
-LIMIT = {"CHARONIA_INLINE_INPUT": "1024"}
+LIMIT = {"CHARONIA_INLINE_INPUT_BYTES": "1024"}
 SMALL = {"model": "echo", "inputs": {"x": [[1.0]]}}
 LARGE = {"model": "echo", "inputs": {"x": [VALUES]}}
 LARGEST_ROW = "SELECT max(octet_length(tensors)) FROM jobs WHERE tenant_id = $1"

@@ -79,7 +79,7 @@ def test_a_model_that_reads_the_file_itself_takes_any_size(inputs: Any) -> None:
         ({"x": {"file": "cat.png"}}, WORD, 5, "/inputs/x/file", "expected the id of a file"),
         ({"x": {"file": 7}}, WORD, 5, "/inputs/x/file", "expected the id of a file, got 7"),
         (listed({"file": "job_1"}), NUMBERS, 5, "/inputs/0/data/file", "expected the id of a file"),
-        ({"x": {"file": NAME}}, WORD, LIMIT + 1, "/inputs/x/file", f"a tensor may have {LIMIT} (CHARONIA_MAX_TENSOR)"),
+        ({"x": {"file": NAME}}, WORD, LIMIT + 1, "/inputs/x/file", f"may have {LIMIT} (CHARONIA_MAX_TENSOR_BYTES)"),
         ({"x": {"file": NAME, "dtype": "FP32"}}, NUMBERS, 24, "/inputs/x/dtype", "datatype and shape"),
         (listed({"file": NAME, "shape": [2, 3]}), NUMBERS, 24, "/inputs/0/data/shape", "belongs beside `data`"),
         ({"x": {"file": NAME, "datatype": "FLOAT"}}, NUMBERS, 24, "/inputs/x/datatype", "expected one of BOOL, UINT8"),

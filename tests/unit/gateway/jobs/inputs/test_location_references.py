@@ -52,7 +52,7 @@ def test_an_object_becomes_a_tensor(
         ({"x": {"url": URL}}, WORD, "it is away", "/inputs/x/url", "s3://bucket/in/x cannot be used: it is away"),
         (listed({"url": URL}), NUMBERS, "it is away", "/inputs/0/data/url", "it is away"),
         ({"x": {"url": "s3://bucket/a//b"}}, WORD, "", "/inputs/x/url", "empty parts"),
-        ({"x": {"url": URL}}, WORD, KnownFile(LIMIT + 1), "/inputs/x/url", "CHARONIA_MAX_TENSOR"),
+        ({"x": {"url": URL}}, WORD, KnownFile(LIMIT + 1), "/inputs/x/url", "CHARONIA_MAX_TENSOR_BYTES"),
         ({"x": {"url": URL, "shape": [2, 3]}}, NUMBERS, KnownFile(25), "/inputs/x/url", "needs 24 bytes"),
         ({"x": {"url": URL}}, NUMBERS, KnownFile(150, NPY), "/inputs/x/url", "22 bytes of elements"),
         ({"x": {"url": URL, "datatype": "INT8"}}, NUMBERS, KnownFile(24), "/inputs/x/datatype", "expected FP32"),
