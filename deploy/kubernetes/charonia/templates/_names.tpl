@@ -30,6 +30,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* The image of a service: (dict "root" $ "service" "gateway") */}}
 {{- define "charonia.image" -}}
 {{- with .root.Values.image -}}
+{{- if not .repository -}}
+{{- fail "image.repository is empty: set it to the registry and the folder of your images, such as registry.example.com/charonia. `make images` builds them" -}}
+{{- end -}}
 {{ printf "%s/%s:%s" .repository $.service (.tag | default $.root.Chart.AppVersion) | quote }}
 {{- end -}}
 {{- end -}}

@@ -12,6 +12,7 @@ from tests.support.cluster.helm import CHART, parse, run_helm
 from tests.support.guides import find_blocks
 
 GUIDE = (ROOT / "docs" / "how-to" / "kubernetes.md").read_text()
+README = (CHART / "README.md").read_text()
 VALUES, *MORE = find_blocks(GUIDE, "yaml")
 MODELS: dict[str, Any] = {"triton": {"modelVolume": {"emptyDir": {}}}}
 NAMED = re.compile(r"(?<=\s)(deployment|deploy|job)/([\w-]+)(?=\s)")  # not a path, such as deploy/kubernetes/charonia
@@ -44,3 +45,12 @@ def test_the_values_name_the_secrets_that_the_guide_makes() -> None:
     text = str(render(yaml.safe_load(VALUES)))
     used = set(re.findall(r"'secretKeyRef': {[^}]*'name': '([\w-]+)'", text))
     assert used == made
+
+
+def test_the_readme_makes_each_key_of_a_secret_that_its_values_use() -> None:
+    (values,) = find_blocks(README, "yaml")
+    found = re.findall(r"generic ([\w-]+)((?:[^\n]*\\\n)*[^\n]*)", README)
+    made = {(name, key) for name, rest in found for key in re.findall(r"--from-literal=([\w-]+)=", rest)}
+    objects = str(render(yaml.safe_load(values) | {"operator": {"enabled": True}}))
+    used = re.findall(r"'secretKeyRef': {'name': '([\w-]+)', 'key': '([\w-]+)'}", objects)
+    assert set(used) == made

@@ -10,7 +10,9 @@ import yaml
 
 from common import VERSION
 from deploy.docs.chart import SCHEMA, VALUES, list_settings, list_values, renew_schema
+from deploy.docs.openapi import read_document
 from services.dispatcher.settings import DispatcherSettings
+from services.gateway.http.welcome import WELCOME
 from tests.support.cluster.helm import CHART, merge, refuse, render_cases, run_helm
 from tests.support.cluster.helm import VALUES as FILES
 
@@ -177,6 +179,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "pool without a name": ({"pools": [{"replicas": 1}]}, "at '/pools/0': missing property 'name'"),
     "pool with a wrong value": ({"pools": [{"name": "a", "triton": {"gpu": 1}}]}, "properties 'gpu' not allowed"),
+    "no images": ({"image": {"repository": ""}}, "image.repository is empty: set it to the registry and the folder"),
     "pool without models": ({"pools": [{"name": "a"}]}, "pools: a has no triton.modelVolume"),
 }
 
@@ -190,3 +193,10 @@ def test_a_wrong_value_is_refused_by_name(case: str) -> None:
 def test_the_addresses_that_only_you_know_are_required() -> None:
     done = run_helm("template", "charonia", str(CHART))
     assert "at '/settings': missing properties 'CHARONIA_STORE_URL', 'CHARONIA_PUBLIC_URL'" in done.stderr
+
+
+def test_the_ingress_has_the_paths_of_the_api_and_its_documentation_and_of_the_console() -> None:
+    operations = {"/", "/metrics", WELCOME.health, "/healthz"}
+    paths = {re.split(r"(?<=.)/", path)[0] for path in read_document()["paths"] if path not in operations}
+    expected = paths | {WELCOME.docs, WELCOME.openapi, WELCOME.console}
+    assert set(DEFAULTS["gateway"]["ingress"]["paths"]) == expected
