@@ -51,7 +51,10 @@ class MigrationSettings(msgspec.Struct, frozen=True):
     """The settings of this command."""
 
     database_url: DatabaseUrl
+    """The database, with the login of its owner. The services have other ones."""
     role_passwords: tuple[str, ...] = ()
+    """Passwords of the roles of services, which may then log in: `gateway=…,dispatcher=…,notifier=…,operator=…`. A
+    password may not contain a comma. Roles that are not named stay as they are."""
 
 
 async def migrate(url: str, passwords: Mapping[str, str] = NO_PASSWORDS) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from common.postgres.migrate import MigrationSettings
 from common.settings import PREFIX, Settings
 from deploy.docs.markdown import table
 from deploy.docs.schemas import show_type
@@ -26,6 +27,7 @@ OF_SERVICES: dict[str, type[msgspec.Struct]] = {
     "maintenance": MaintenanceSettings,
     "dispatcher": DispatcherSettings,
     "notifier": NotifierSettings,
+    "migration": MigrationSettings,
 }
 HEAD = ("variable", "type", "default", "description")
 SIZE = 1024 * 1024

@@ -40,7 +40,7 @@ class MaintenanceSettings(Settings, frozen=True, kw_only=True):
     audit_retention: Annotated[float, Meta(gt=0)] = 365 * 86_400.0
     """Seconds an entry of the audit log is kept."""
     tenant_metrics: bool = False
-    """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds seven series."""
+    """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds ten series."""
 
 
 class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
