@@ -41,7 +41,7 @@ class Output(msgspec.Struct, frozen=True):
 
     `response` numbers those of a streaming model from 0. For any other model it is -1.
 
-    A large one has no `data`. It is in a `file` of `size` bytes, and the `url` of that needs no key for 7 days.
+    A large one has no `data`. It is in a `file` of `size` bytes, and its `download_url` needs no key for 7 days.
     `content` is that of the file once it is downloaded: raw elements, row-major and little-endian. If the submit named
     a location, the output is the object at `location` in your bucket, in the same form.
     """
@@ -52,7 +52,7 @@ class Output(msgspec.Struct, frozen=True):
     data: list[Any] = []
     response: int = -1
     file: str | None = None
-    url: str | None = None
+    download_url: str | None = None
     size: int | None = None
     sha256: str | None = None
     content: bytes | None = None
@@ -160,16 +160,19 @@ class JobOutputs(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """An input tensor of a job. It has `data`, or `file`, `source` or `location` says where its content is."""
+    """An input tensor of a job. It has `data`, or `file` or `url` says where its content is.
+
+    `url` is the one that the submit named: `https://…` without its query, or `s3://…`. The `download_url` of a file
+    needs no key for 7 days.
+    """
 
     name: str
     datatype: str
     shape: list[int]
     data: list[Any] | None = None
     file: str | None = None
+    download_url: str | None = None
     url: str | None = None
-    source: str | None = None
-    location: str | None = None
     offset: int = 0
     size: int | None = None
 

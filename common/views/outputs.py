@@ -52,7 +52,7 @@ class Output(msgspec.Struct, frozen=True, omit_defaults=True):
 
     A file of BYTES is the element. If there are several, each follows its length in 4 bytes, little-endian.
     """
-    url: str | UnsetType = UNSET
+    download_url: str | UnsetType = UNSET
     """Where to download the file. The URL needs no key, for 7 days."""
     location: str | UnsetType = UNSET
     """Only of a job with an `output.location`, instead of `data`: the object with its elements, as in a file."""
@@ -240,6 +240,6 @@ def sign_files(
         file_id = ids.parse(ids.Kind.FILE, shown)
         assert file_id is not None, "a dispatcher wrote the id"
         url = f"{public}/v1/files/{shown}/content?{signer.sign(file_id, at, lifetime, job)}"
-        return found.group() + b',"url":' + msgspec.json.encode(url)
+        return found.group() + b',"download_url":' + msgspec.json.encode(url)
 
     return _FILE.sub(add_url, outputs)

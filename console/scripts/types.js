@@ -15,10 +15,10 @@
  * @property {number[]} shape
  * @property {any[]} [data]
  * @property {string} [file]
- * @property {string} [url]
+ * @property {string} [download_url] of the file
  * @property {number} [size]
- * @property {string} [location]
- * @property {string} [source]
+ * @property {string} [location] of an output
+ * @property {string} [url] of an input, as it was submitted
  * @property {number} [offset]
  */
 

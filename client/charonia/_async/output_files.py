@@ -48,7 +48,7 @@ async def _download(files: AsyncFiles, output: Output, deadline: Deadline) -> by
     """Return the content of the file of an output. Its URL is signed, because a key may submit, but not read."""
     if output.file is None:
         return None
-    query = dict(parse_qsl(urlsplit(output.url or "").query))
+    query = dict(parse_qsl(urlsplit(output.download_url or "").query))
     buffer = io.BytesIO()
     async for piece in files._read_content(output.file, output.size or 0, query, deadline):
         buffer.write(piece)

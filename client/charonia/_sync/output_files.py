@@ -47,7 +47,7 @@ def _download(files: Files, output: Output, deadline: Deadline) -> bytes | None:
     """Return the content of the file of an output. Its URL is signed, because a key may submit, but not read."""
     if output.file is None:
         return None
-    query = dict(parse_qsl(urlsplit(output.url or "").query))
+    query = dict(parse_qsl(urlsplit(output.download_url or "").query))
     buffer = io.BytesIO()
     for piece in files._read_content(output.file, output.size or 0, query, deadline):
         buffer.write(piece)

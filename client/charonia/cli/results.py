@@ -62,7 +62,7 @@ def _describe(outputs: Outputs, name: str) -> Any:
 def _describe_response(output: Output) -> dict[str, Any]:
     described = {"datatype": output.datatype, "shape": output.shape}
     if is_remote(output):
-        place = ("file", "url") if output.location is None else ("location",)
+        place = ("file", "download_url") if output.location is None else ("location",)
         return described | {field: getattr(output, field) for field in (*place, "size", "sha256")}
     return described | {"data": _encode(decode_elements(output))}
 

@@ -18,7 +18,7 @@ export function TensorFile({ tensor, boxes = [] }) {
   const size = tensor.size ?? 0;
   const shown = tensor.datatype === "BYTES" && tensor.shape.every((each) => each === 1) && size <= MAX_SHOWN;
   return html`${shown && html`<${FileContent} tensor=${tensor} boxes=${boxes} />`}
-    <p><a href=${tensor.url} download=${tensor.name}>Download the file</a> <span class="faint">(${formatBytes(size)}${tensor.offset && ` from byte ${tensor.offset} on`})</span></p>`;
+    <p><a href=${tensor.download_url} download=${tensor.name}>Download the file</a> <span class="faint">(${formatBytes(size)}${tensor.offset && ` from byte ${tensor.offset} on`})</span></p>`;
 }
 
 /** @param {{ tensor: TensorView, boxes: import("../tensors.js").Box[] }} props */

@@ -31,7 +31,7 @@ export function Tensors({ kind, tensors, boxes = [] }) {
 /** @param {{ tensor: Joined, label: string, boxes: Box[] }} props */
 function TensorData({ tensor, label, boxes }) {
   if (tensor.location) return html`<p>In your bucket: <code class="url">${tensor.location}</code></p>`;
-  if (tensor.source) return html`<p>Fetched at each attempt from <code class="url">${tensor.source}</code></p>`;
+  if (tensor.url) return html`<p>Read at each attempt from <code class="url">${tensor.url}</code></p>`;
   if (!tensor.data) return html`<${TensorFile} tensor=${tensor} boxes=${boxes} />`;
   if (!tensor.data.length) return html`<p class="faint">no elements</p>`;
   if (tensor.datatype === "BYTES") return html`<${BytesData} tensor=${tensor} boxes=${boxes} />`;

@@ -36,7 +36,7 @@ class Output(Strict, frozen=True, omit_defaults=True):
     data: list[object] | None = None
     response: int | None = None  # only of streaming models
     file: str | None = None  # only of large outputs, instead of data
-    url: str | None = None
+    download_url: str | None = None
     size: int | None = None
     sha256: str | None = None
     location: str | None = None  # only of a job with an output.location, instead of data

@@ -117,7 +117,7 @@ async def share_files(world: World) -> None:
     for _ in range(2):
         jobs.append(await client.submit("echo", LARGE, output=None, reuse=REUSE))
         await client.wait(jobs[-1])
-    first, second = [(await client.get(f"/v1/jobs/{job}"))["outputs"][0]["url"] for job in jobs]
+    first, second = [(await client.get(f"/v1/jobs/{job}"))["outputs"][0]["download_url"] for job in jobs]
     for url in (first, second):
         await client.call("GET", url, 200, 307)
     forget = "common/jobs: forget_result"

@@ -26,7 +26,7 @@ MODEL = {
 SIZE = 1000
 TIMEOUT = 1.0
 FILE = FileData(id="f", size=SIZE, sha256=None, content_type="a/b", created_at=BEGINNING, expires_at=None)
-SLOW = Output("y", "UINT8", [SIZE], response=1, file="f", url="/v1/files/f/content?signature=s", size=SIZE)
+SLOW = Output("y", "UINT8", [SIZE], response=1, file="f", download_url="/v1/files/f/content?signature=s", size=SIZE)
 JOB = make_succeeded([SLOW])
 BATCH = BatchData(
     id="b",

@@ -59,7 +59,7 @@ def render_input(tensor: Tensor) -> bytes:
 
 
 def describe_reference(shown: Input, content: Reference) -> Input:
-    """Return the input with where its elements are. Whoever shows a file adds the `url`."""
+    """Return the input with where its elements are. Whoever shows a file adds the `download_url`."""
     match content:
         case FileContent():
             skipped = LENGTH_BYTES if content.inline and is_element(shown) else 0
@@ -70,10 +70,10 @@ def describe_reference(shown: Input, content: Reference) -> Input:
                 size=content.size - skipped,
             )
         case UrlContent():
-            return msgspec.structs.replace(shown, source=hide_query(content.url))
+            return msgspec.structs.replace(shown, url=hide_query(content.url))
         case ObjectContent():
-            location = str(Location(content.bucket, content.key))
-            return msgspec.structs.replace(shown, location=location, offset=content.offset or UNSET, size=content.size)
+            url = str(Location(content.bucket, content.key))
+            return msgspec.structs.replace(shown, url=url, offset=content.offset or UNSET, size=content.size)
         case never:
             assert_never(never)
 

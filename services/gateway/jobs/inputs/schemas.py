@@ -29,7 +29,7 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An input tensor. It has `data`, or the `file`, the `source` or the `location` with its elements."""
+    """An input tensor. It has `data`, or the `file` or the `url` with its elements."""
 
     name: str
     """The name of the input."""
@@ -44,12 +44,13 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
 
     One element of BYTES is the content itself. Of several, each follows its length in 4 bytes, little-endian.
     """
-    url: str | UnsetType = UNSET
+    download_url: str | UnsetType = UNSET
     """Where to download the file, while it exists. The URL needs no key, for 7 days."""
-    source: str | UnsetType = UNSET
-    """The URL that each attempt fetches, without its query, which may have a signature."""
-    location: str | UnsetType = UNSET
-    """The object with the elements, in your bucket."""
+    url: str | UnsetType = UNSET
+    """The `url` that the submit named, which each attempt reads: `https://…` without its query, or `s3://…`.
+
+    The query is left out, because it may have a signature.
+    """
     offset: int | UnsetType = UNSET
     """Where the content begins in the file or object: after the header of an .npy file, or after a length."""
     size: int | UnsetType = UNSET

@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 VALUES = np.arange(100_000, dtype="<f4").reshape(1, -1)
 DOUBLED = (2 * VALUES).tobytes()
-FIELDS = {"name", "datatype", "shape", "file", "url", "size", "sha256"}
+FIELDS = {"name", "datatype", "shape", "file", "download_url", "size", "sha256"}
 
 
 async def submit_large(api: Api, **options: object) -> Job:
@@ -33,17 +33,17 @@ def find_path(url: str) -> str:
 
 async def download(api: Api, output: Output) -> bytes:
     """Return the content of a file, without a key."""
-    assert output.url is not None
+    assert output.download_url is not None
     async with httpx.AsyncClient(base_url=api.http.base_url, follow_redirects=True, timeout=45) as stranger:
-        answer = await stranger.get(find_path(output.url))
+        answer = await stranger.get(find_path(output.download_url))
     assert answer.status_code == 200, answer.text
     return answer.content
 
 
 def without_url(output: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an output that are always the same. Each view signs a URL of its own."""
-    assert find_path(output["url"]).startswith(f"/v1/files/{output['file']}/content?expires=")
-    return {name: value for name, value in output.items() if name != "url"}
+    assert find_path(output["download_url"]).startswith(f"/v1/files/{output['file']}/content?expires=")
+    return {name: value for name, value in output.items() if name != "download_url"}
 
 
 async def test_a_job_shows_the_file_of_a_large_output(owner: Api) -> None:
@@ -135,4 +135,4 @@ async def test_an_erased_job_takes_its_file_along(owner: Api) -> None:
     output = job.file("y")
     assert (await owner.http.delete(f"/v1/jobs/{job.id}")).status_code == 204
     assert (await owner.http.get(f"/v1/files/{output.file}")).status_code == 404
-    assert (await owner.http.get(find_path(output.url or ""))).status_code == 404
+    assert (await owner.http.get(find_path(output.download_url or ""))).status_code == 404

@@ -52,9 +52,9 @@ async def test_urls_of_files_expire_with_the_signed_url(stack: Stack, api: Api) 
     job = await api.run("echo", {"x": [[1.0] * 100_000]})  # its output becomes a file
     signed = sign(stack, job, VALID - timedelta(hours=1))
     (output,) = (await fetch(stack, job, signed)).json()["outputs"]
-    assert parse_qs(urlsplit(output["url"]).query)["expires"] == [signed["expires"]]
+    assert parse_qs(urlsplit(output["download_url"]).query)["expires"] == [signed["expires"]]
     async with httpx.AsyncClient(timeout=30) as anybody:
-        content = await anybody.get(output["url"])
+        content = await anybody.get(output["download_url"])
     assert (content.status_code, len(content.content)) == (200, 400_000)
     assert content.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
     assert content.headers["Cross-Origin-Resource-Policy"] == "same-origin"

@@ -45,7 +45,8 @@ def make_result(*outputs: Output) -> Result:
 
 
 def in_file(name: str, file_id: str, response: int = -1, shape: Sequence[int] = (1,)) -> Output:
-    return Output(name, "BYTES", list(shape), response=response, file=file_id, url="/v1", size=len(FILES[file_id]))
+    size = len(FILES[file_id])
+    return Output(name, "BYTES", list(shape), response=response, file=file_id, download_url="/v1", size=size)
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from msgspec import json, structs, to_builtins
 from tests.support.api.client_jobs import BEGINNING, make_succeeded
 
 WORDS = [Output("token", "BYTES", [1], [word], number) for number, word in enumerate(["a", "b", "c"])]
-LARGE = Output("token", "BYTES", [1], response=1, file="file_1", url="/v1", size=5)
+LARGE = Output("token", "BYTES", [1], response=1, file="file_1", download_url="/v1", size=5)
 JOB = make_succeeded([WORDS[0], LARGE, WORDS[2]])
 
 

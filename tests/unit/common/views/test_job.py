@@ -157,7 +157,7 @@ def test_files_of_outputs_get_urls_that_need_no_key_and_texts_do_not() -> None:
     outputs = msgspec.json.encode([{"data": [text]}, {"file": FILE, "size": 7}, {"file": FILE}])
     links = JobUrls("https://api.example.com", signer=signer)
     url = f"https://api.example.com/v1/files/{FILE}/content?{signer.sign(ROW.id, AT)}"
-    shown = [{"data": [text]}, {"file": FILE, "url": url, "size": 7}, {"file": FILE, "url": url}]
+    shown = [{"data": [text]}, {"file": FILE, "download_url": url, "size": 7}, {"file": FILE, "download_url": url}]
     assert json.loads(links.add_file_urls(outputs, AT)) == shown
     assert links.add_file_urls(OUTPUTS, AT) is OUTPUTS
     body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=1999))
@@ -172,7 +172,8 @@ def test_files_that_jobs_share_get_urls_of_their_job() -> None:
     body = json.loads(render_event(row, links, "job.succeeded", AT, outputs, sequence=1999))
     file_id = ids.parse(ids.Kind.FILE, FILE)
     assert file_id is not None
-    assert body["data"]["outputs"][0]["url"] == f"/v1/files/{FILE}/content?{signer.sign(file_id, AT, job=row.id)}"
+    url = f"/v1/files/{FILE}/content?{signer.sign(file_id, AT, job=row.id)}"
+    assert body["data"]["outputs"][0]["download_url"] == url
     assert body["data"]["metrics"]["reused_from"] == ids.encode(ids.Kind.JOB, UUID(int=7))
 
 

@@ -32,9 +32,8 @@ class Input(Strict, frozen=True, omit_defaults=True):
     shape: list[int]
     data: list[object] | None = None
     file: str | None = None
+    download_url: str | None = None
     url: str | None = None
-    source: str | None = None
-    location: str | None = None
     offset: int = 0
     size: int | None = None
 
@@ -71,8 +70,8 @@ async def submit_and_read(api: Api, model: str, inputs: Mapping[str, object]) ->
 
 async def download(api: Api, shown: Input) -> bytes:
     """Return the content of an input in a file. Its URL needs no key."""
-    assert shown.url is not None
-    response = await api.http.get(shown.url, headers={"Authorization": ""})
+    assert shown.download_url is not None
+    response = await api.http.get(shown.download_url, headers={"Authorization": ""})
     assert response.status_code == 200
     content = response.content[shown.offset :]
     assert len(content) == shown.size
@@ -126,7 +125,7 @@ async def test_a_url_is_shown_without_its_query(api: Api) -> None:
     async with serve_contents() as contents:
         url = contents.add("/image.png", reply(IMAGE))
         shown = await submit_and_read(api, "ocr", {"image": {"url": f"{url}?X-Amz-Signature=secret"}})
-    assert shown == Input("image", "BYTES", [1], source=url)
+    assert shown == Input("image", "BYTES", [1], url=url)
 
 
 async def test_large_rows_are_shown_whole(api: Api) -> None:
