@@ -68,8 +68,7 @@ class Client:
         Only a refused connection and a status below 500 prove that nothing was accepted.
         """
         began = time.time()
-        method = "DELETE" if operation == "erase" else "POST"
-        status, answer, certain = await self._send(method, path, content, key=key)
+        status, answer, certain = await self._send("POST", path, content, key=key)
         is_accepted = status is not None and status < HTTPStatus.MULTIPLE_CHOICES
         job = msgspec.json.decode(answer, type=Accepted) if is_accepted and answer else None
         outcome: Outcome = "accepted" if is_accepted else "refused" if certain and (status or 0) < 500 else "unknown"

@@ -98,7 +98,7 @@ class Load:
         await self._call_until_answered("retry", f"{submission.job_id}/retry", submission.retries)
 
     async def _erase(self, submission: Submission) -> None:
-        await self._call_until_answered("erase", f"{submission.job_id}", submission.erasures)
+        await self._call_until_answered("erase", f"{submission.job_id}/erase", submission.erasures)
 
     async def _call_until_answered(self, operation: Operation, path: str, calls: list[Call]) -> None:
         """Call until there is a clear response, but only so many times."""

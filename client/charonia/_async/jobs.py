@@ -207,7 +207,7 @@ class AsyncJob:
 
     async def erase(self) -> None:
         """Delete the inputs, outputs, metadata and webhooks of the ended job. Its status and times remain."""
-        await self._transport.send(Call("DELETE", self._path()))
+        await self._transport.send(Call("POST", self._path("/erase")))
 
     async def inputs(self) -> list[Input]:
         """Return the inputs as the job was submitted. Raise CharoniaError if they were erased."""

@@ -207,7 +207,7 @@ class Job:
 
     def erase(self) -> None:
         """Delete the inputs, outputs, metadata and webhooks of the ended job. Its status and times remain."""
-        self._transport.send(Call("DELETE", self._path()))
+        self._transport.send(Call("POST", self._path("/erase")))
 
     def inputs(self) -> list[Input]:
         """Return the inputs as the job was submitted. Raise CharoniaError if they were erased."""

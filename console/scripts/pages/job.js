@@ -127,7 +127,7 @@ function Actions({ job, restart, reload }) {
   return html`<${Ask} label="Cancel" disabled=${!canCancel(job.status)} question="Cancel this job?" act=${async () => { await call("POST", `/v1/jobs/${job.id}/cancel`); reload(); }} />
     <${RetryButton} job=${job} restart=${restart} />
     <${Ask} label="Erase" danger disabled=${!hasEnded(job.status)} question="Erase this job with its inputs, outputs and deliveries? This cannot be undone."
-      act=${async () => { await call("DELETE", `/v1/jobs/${job.id}`); navigate(linkTo("/jobs"), true); }} />`;
+      act=${async () => { await call("POST", `/v1/jobs/${job.id}/erase`); navigate(linkTo("/jobs"), true); }} />`;
 }
 
 /** @param {Record<string, unknown>} metadata */

@@ -146,7 +146,7 @@ function JobActions({ jobs, reload }) {
         <${ModelChoice} value=${target} onChange=${setTarget} any="The job's own model" />
       <//>
       <${Ask} label="Erase" danger disabled=${!ended.length} question=${`Erase ${countOf(ended, jobs, "have ended")} with inputs, outputs and deliveries? This cannot be undone.`}
-        act=${() => each("erased", ended, (id) => call("DELETE", `/v1/jobs/${id}`))} />
+        act=${() => each("erased", ended, (id) => call("POST", `/v1/jobs/${id}/erase`))} />
     </div>
     ${result && html`<p role="status">${result}</p>`}
     ${failures.length > 0 && html`<${Trouble} error=${new Error(failures.join(" · "))} />`}`;

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from litestar import Request, Response, delete, post
+from litestar import Request, Response, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter
 from opentelemetry.trace import get_current_span
@@ -205,8 +205,9 @@ def refuse_retry(found: FoundJob, refusal: Refusal | None) -> Problem:
     return conflict(f"the job is {found.row.status}; only a failed, canceled or expired job can be retried")
 
 
-@delete(
-    "/jobs/{job_id:str}",
+@post(
+    "/jobs/{job_id:str}/erase",
+    status_code=HTTPStatus.NO_CONTENT,
     summary="Erase the payload of a job",
     operation_id="erase_job",
     **needs(Scope.ADMIN),

@@ -82,6 +82,7 @@ MISTAKES: dict[str, Mistake] = {
     "an unknown path": get("/v7/nothing", 404, "there is no path /v7/nothing", "/docs"),
     "GET for POST": get("/v1/jobs/x/cancel", 405, "GET is not possible here; use POST"),
     "PUT for POST": get("/v1/jobs", 405, "PUT is not possible here; use GET or POST", method="PUT"),
+    "DELETE of a job": get(f"/v1/jobs/{UNKNOWN_JOB}", 405, "DELETE is not possible here; use GET", method="DELETE"),
     "DELETE of all jobs": get("/v1/jobs", 405, "use GET or POST", method="DELETE"),
     "wait at a submit": Mistake("POST", "/v1/jobs?wait=30", 422, ("unknown parameter `wait`", "Prefer: wait=30"), JOB),
     "a misspelled parameter": get("/v1/jobs?statsu=queued", 422, "unknown parameter `statsu`; did you mean `status`?"),

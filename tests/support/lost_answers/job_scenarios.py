@@ -132,7 +132,7 @@ async def erase(world: World) -> None:
     job = await client.submit("echo", ECHO, output=None, webhook={"url": inbox.url})
     await client.wait(job)
     await inbox.wait(within=DELIVERY_SECONDS)
-    await client.call("DELETE", f"/v1/jobs/{job}", 204, 409)
+    await client.call("POST", f"/v1/jobs/{job}/erase", 204, 409)
 
 
 async def submit_batch(world: World) -> None:

@@ -138,7 +138,7 @@ async def take_too_long(client: Client) -> None:
 async def erase(client: Client) -> None:
     run = await client.submit("chain", {"x": [[1.0]]}, output=None)
     await client.wait(run)
-    await client.call("DELETE", f"/v1/jobs/{run}", 204, 409)
+    await client.call("POST", f"/v1/jobs/{run}/erase", 204, 409)
 
 
 async def delete(client: Client) -> None:

@@ -121,14 +121,14 @@ async def share_files(world: World) -> None:
     for url in (first, second):
         await client.call("GET", url, 200, 307)
     forget = "common/jobs: forget_result"
-    await client.call("DELETE", f"/v1/jobs/{jobs[1]}", 204, 409)
+    await client.call("POST", f"/v1/jobs/{jobs[1]}/erase", 204, 409)
     await client.call("GET", second, 404)
     await client.call("GET", first, 200, 307)
     async with asyncio.timeout(DELIVERY_SECONDS):
         while world.loser.list_missing([forget]):
             job = await client.submit("echo", LARGE, reuse=REUSE)
             await client.wait(job)
-            await client.call("DELETE", f"/v1/jobs/{job}", 204, 409)
+            await client.call("POST", f"/v1/jobs/{job}/erase", 204, 409)
 
 
 async def reuse_steps(world: World) -> None:
@@ -143,7 +143,7 @@ async def reuse_steps(world: World) -> None:
                 await client.wait(run)
             if not world.loser.list_missing(own):
                 return
-            await client.call("DELETE", f"/v1/jobs/{runs[1]}", 204, 409)
+            await client.call("POST", f"/v1/jobs/{runs[1]}/erase", 204, 409)
 
 
 SCENARIOS: Sequence[Any] = (ask_the_same, lift_twin, release_joiner, share_files, reuse_steps)

@@ -169,7 +169,7 @@ async def delete_openai_file(request: Caller, openai_file_id: str, services: Ser
     if await find_output(services, request.user.tenant_id, openai_file_id) is not None:
         raise conflict(
             "the file is read from the jobs of its batch, and goes with them; to erase one of them now, use "
-            "DELETE /v1/jobs/{id}"
+            "POST /v1/jobs/{id}/erase"
         )
     await remove_file(request, services.files, parse_file(openai_file_id))
     return DeletedFile(id=openai_file_id)

@@ -133,6 +133,6 @@ async def test_more_than_json_may_have_is_refused_by_the_open_inference_protocol
 async def test_an_erased_job_takes_its_file_along(owner: Api) -> None:
     job = await owner.wait((await submit_large(owner)).id)
     output = job.file("y")
-    assert (await owner.http.delete(f"/v1/jobs/{job.id}")).status_code == 204
+    assert (await owner.http.post(f"/v1/jobs/{job.id}/erase")).status_code == 204
     assert (await owner.http.get(f"/v1/files/{output.file}")).status_code == 404
     assert (await owner.http.get(find_path(output.download_url or ""))).status_code == 404

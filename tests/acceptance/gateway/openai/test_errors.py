@@ -178,7 +178,7 @@ async def test_a_key_of_an_erased_job_gets_no_empty_answer(api: Api, base_url: s
             first = await http.post(path, json=CALLS[path] | more)
             job = first.headers["x-charonia-job"]
             await api.wait(job)
-            assert (await api.http.delete(f"/v1/jobs/{job}")).is_success
+            assert (await api.http.post(f"/v1/jobs/{job}/erase")).is_success
             again = await http.post(path, json=CALLS[path] | more)
         error = again.json()["error"]
         assert (again.status_code, error["code"], again.headers["x-should-retry"]) == (410, "erased", "false")

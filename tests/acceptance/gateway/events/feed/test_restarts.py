@@ -89,7 +89,7 @@ async def test_a_reader_goes_on_when_the_event_at_its_position_is_erased(stack: 
         position = (await own.http.get("/v1/events")).json()["next_after"]
         assert reader.seen[0].id == position
         polling = asyncio.create_task(own.http.get("/v1/events", params={"after": position, "wait": 20}, timeout=40))
-        assert (await own.http.delete(f"/v1/jobs/{first.id}")).status_code == 204
+        assert (await own.http.post(f"/v1/jobs/{first.id}/erase")).status_code == 204
         second = await own.run("echo", {"x": [[1.0]]})
         await reader.wait_for(2)
         polled = (await polling).json()["items"]

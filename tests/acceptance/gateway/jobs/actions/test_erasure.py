@@ -25,7 +25,7 @@ async def find_secret(stack: Stack, secret: str) -> list[str]:
 
 
 async def erase(api: Api, job: Job) -> None:
-    response = await api.http.delete(f"/v1/jobs/{job.id}")
+    response = await api.http.post(f"/v1/jobs/{job.id}/erase")
     assert (response.status_code, response.content) == (204, b"")
 
 
@@ -48,7 +48,7 @@ async def test_erased_payload_is_in_no_table(stack: Stack, api: Api, other_tenan
         await operational.wait(2 * 2 + 1)  # five webhooks: one says that the callback was given up
         assert await find_secret(stack, secret) != []
         for job in (succeeded, failed):
-            assert (await other_tenant.http.delete(f"/v1/jobs/{job.id}")).status_code == 404
+            assert (await other_tenant.http.post(f"/v1/jobs/{job.id}/erase")).status_code == 404
             await erase(api, job)
             await erase(api, job)
         assert await find_secret(stack, secret) == []
@@ -84,7 +84,7 @@ async def test_only_ended_jobs_are_erased_and_their_outputs_urls_stop_working(ap
     inputs = {"x": [[1 / 3] * 60_000]}  # as JSON, the outputs are too large for a webhook
     job = await api.submit("echo", inputs, webhook={"url": inbox.url})
     waiting = await api.submit("echo", {"x": [[1.0]]}, run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
-    refused = await api.http.delete(f"/v1/jobs/{waiting.id}")
+    refused = await api.http.post(f"/v1/jobs/{waiting.id}/erase")
     assert (refused.status_code, refused.json()["type"]) == (409, "urn:charonia:problem:conflict")
     await api.http.post(f"/v1/jobs/{waiting.id}/cancel")
     await erase(api, waiting)

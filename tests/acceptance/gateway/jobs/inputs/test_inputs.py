@@ -149,6 +149,6 @@ async def test_another_tenant_finds_nothing(api: Api, other_tenant: Api) -> None
 
 async def test_erased_inputs_are_said_to_be_erased(api: Api) -> None:
     job = await api.run("echo", {"x": [[1.0]]})
-    assert (await api.http.delete(f"/v1/jobs/{job.id}")).status_code == 204
+    assert (await api.http.post(f"/v1/jobs/{job.id}/erase")).status_code == 204
     response = await api.http.get(f"/v1/jobs/{job.id}/inputs")
     assert json.loads(response.content) == {"id": job.id, "inputs": None, "inputs_omitted": "erased"}

@@ -102,7 +102,7 @@ async def test_twelve_megabytes_run_and_the_row_stays_small(stack: Stack, tenant
         assert await tenant.list_rows() == [("ready", True)]
         assert await tenant.measure_largest_row() < 200
         assert (await api.http.get("/v1/files")).json()["items"] == []
-        assert (await api.http.delete(f"/v1/jobs/{job.id}")).status_code == 204
+        assert (await api.http.post(f"/v1/jobs/{job.id}/erase")).status_code == 204
     await tenant.wait_until_nothing_is_left()
 
 
