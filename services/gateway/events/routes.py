@@ -27,7 +27,7 @@ from services.gateway.events.schemas import EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
 from services.gateway.http.limits.response_limits import ResponseLease, find_response_lease
 from services.gateway.http.negotiation import EVENT_STREAM, prefers
-from services.gateway.http.parameters import CursorParameter, Limit, parse_id
+from services.gateway.http.parameters import Limit, parse_id
 from services.gateway.http.problems import (
     WITH_ID,
     FieldError,
@@ -61,15 +61,20 @@ async def list_events(
     job_id: str,
     services: Services,
     limit: Limit = 100,
-    cursor: CursorParameter = None,
+    cursor: Annotated[
+        str | None,
+        Parameter(description="The `next_cursor` of the page before, or the `position` of an event: only later ones."),
+    ] = None,
     last_event_id: Annotated[
         str | None,
-        Parameter(header=LAST_EVENT_ID, description="The id of an event. The stream starts after it."),
+        Parameter(header=LAST_EVENT_ID, description="The position of an event. The stream starts after it."),
     ] = None,
 ) -> Response[Any]:
     """Return a list, oldest first, or a stream until the job ends.
 
     `Accept: text/event-stream` selects the stream, unless it prefers JSON.
+
+    To poll a job that runs, pass the `position` of the last event you have as `cursor`.
     """
     history, lease = services.history, find_response_lease(request.scope)
     parsed = await find_job(history, job_id, request.user.tenant_id)
@@ -128,18 +133,18 @@ async def find_job(history: JobHistory, job_id: str, tenant_id: UUID) -> UUID:
 
 
 def parse_position(name: str, text: str | None) -> EventPosition:
-    """Return the position of an event id, or START without one. Raises Problem (422) that names the parameter."""
+    """Return the position that a client sent, or START without one. Raises Problem (422) that names the parameter."""
     position = parse_event_id(text) if text else START
     if position is None:
-        raise invalid(FieldError(name, "is not the id of an event; use an id that this API returned"))
+        raise invalid(FieldError(name, "is not the position of an event; use one that this API returned"))
     return position
 
 
 async def check_position(history: JobHistory, job_id: UUID, name: str, after: EventPosition) -> JobSnapshot | None:
-    """Return the job's snapshot. Raises Problem (422) for an id of a future event: the stream would skip events."""
+    """Return the job's snapshot. Raises Problem (422) for a future position: the stream would skip events."""
     snapshot = await history.waiters.find_snapshot(job_id)
     if snapshot is not None and after.claim > snapshot.claim:
-        raise invalid(FieldError(name, "is not the id of an event of this job; use an id that its events have"))
+        raise invalid(FieldError(name, "is not the position of an event of this job; use one that its events have"))
     return snapshot
 
 

@@ -14,8 +14,11 @@ HistoryEventType = Annotated[str, Meta(extra_json_schema={"enum": sorted(KNOWN_T
 class EventItem(msgspec.Struct, frozen=True):
     """An event of a job."""
 
-    id: str
-    """The position of the event in the job's history. `Last-Event-ID` resumes a stream after it."""
+    position: str
+    """The position of the event in the job's history, which is its `id` in a stream of server-sent events.
+
+    As `cursor` it continues a list after the event, and as `Last-Event-ID` a stream.
+    """
     type: HistoryEventType
     """The type of the event."""
     timestamp: Time
@@ -36,4 +39,4 @@ class EventPage(msgspec.Struct, frozen=True):
     items: list[EventItem]
     """The events, oldest first."""
     next_cursor: str | None
-    """The `cursor` of the next page; null on the last one."""
+    """The `cursor` of the next page; null on the last one. Later events follow the last `position`."""

@@ -123,7 +123,7 @@ ANSWERS: dict[str, Any] = {
     "EventPage": {
         "items": [
             {
-                "id": "1.0",
+                "position": "1.0",
                 "type": "job.started",
                 "timestamp": "2026-11-21T10:17:52.854Z",
                 "sequence": 1001,

@@ -31,7 +31,10 @@ RESULT_LINES = describe_lines({"$ref": "#/components/schemas/BatchResult"}, "One
 OUTPUT_LINES = describe_lines(
     {"$ref": "#/components/schemas/OutputLine"}, "Of a file of a batch: one OutputLine in each line."
 )
-STREAM = {"type": "string", "description": "Server-sent events. The `data` of each is an EventItem without its `id`."}
+STREAM = {
+    "type": "string",
+    "description": "Server-sent events. The `data` of each is an EventItem without its `position`.",
+}
 FEED = {"type": "string", "description": "Server-sent events. The `data` of each is the body of its webhooks."}
 CHUNKS = {
     "type": "string",

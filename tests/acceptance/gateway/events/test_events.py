@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import aclosing
+from typing import Any
 
 import httpx
 import msgspec
@@ -93,7 +94,7 @@ async def test_attempts_and_retries_are_streamed(api: Api, http: httpx.AsyncClie
     again = await read_events(http, submitted.id, events[-1].id)
     assert [each.type for each in again] == [each.type for each in events]
     items = (await http.get(f"/v1/jobs/{submitted.id}/events")).json()["items"]
-    assert [each["id"] for each in items] == [each.id for each in (*events, *again)]
+    assert [each["position"] for each in items] == [each.id for each in (*events, *again)]
     assert [each["sequence"] for each in items if "sequence" in each] == [1001, 2001, 2999, 4001, 5001, 5999]
     assert [each["timestamp"] for each in items] == sorted(each["timestamp"] for each in items)
 
@@ -124,6 +125,25 @@ async def test_event_list_has_pages(api: Api, http: httpx.AsyncClient) -> None:
     assert items[-1]["data"]["id"] == job.id
 
 
+async def test_a_poller_of_a_running_job_goes_on_after_the_last_event_it_has(api: Api, http: httpx.AsyncClient) -> None:
+    job = await api.submit("tokens", tokens(WORDS, 100))
+    seen: list[dict[str, Any]] = []
+    polls = 0
+
+    async def poll() -> bool:
+        nonlocal polls
+        query = {"cursor": seen[-1]["position"]} if seen else {}
+        page = (await http.get(f"/v1/jobs/{job.id}/events", params=query)).json()
+        assert page["next_cursor"] is None
+        seen.extend(page["items"])
+        polls += bool(page["items"])
+        return seen[-1]["type"] == SUCCEEDED
+
+    await eventually(poll, "the job has ended")
+    assert polls > 1
+    assert seen == (await http.get(f"/v1/jobs/{job.id}/events")).json()["items"]
+
+
 async def test_pages_with_large_responses_are_bounded(api: Api, http: httpx.AsyncClient) -> None:
     words = [f"{number}".rjust(30_000, "x") for number in range(200)]  # larger ones would be files
     job = await api.run("tokens", tokens(words))
@@ -134,7 +154,7 @@ async def test_pages_with_large_responses_are_bounded(api: Api, http: httpx.Asyn
         query = {"limit": 1000} | ({"cursor": cursor} if cursor else {})
         response = await http.get(f"/v1/jobs/{job.id}/events", params=query)
         assert len(response.content) < 2_000_000
-        listed += [each["id"] for each in response.json()["items"]]
+        listed += [each["position"] for each in response.json()["items"]]
         cursor, pages = response.json()["next_cursor"], pages + 1
     assert (listed, pages > 3) == ([each.id for each in events_seen], True)
 

@@ -30,7 +30,7 @@ async def test_websocket_sends_the_same_events(stack: Stack, api: Api, http: htt
         events_seen = [msgspec.json.decode(text) async for text in socket]
         assert socket.close_code == 1000
     assert events_seen == (await http.get(f"/v1/jobs/{submitted.id}/events")).json()["items"]
-    last = events_seen[-2]["id"]
+    last = events_seen[-2]["position"]
     by_query, by_header = f"?last_event_id={last}", {LAST_EVENT_ID: last}
     for query, header in ((by_query, {}), ("", by_header), (by_query, by_header)):
         async with connect(url + query, additional_headers=KEY | header) as socket:
