@@ -32,7 +32,7 @@ from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.parameters import parse_id
-from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, document, not_found, not_ready
+from services.gateway.http.problems import LATER, WITH_BODY, WITH_ID, conflict, document, not_found, not_ready
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IN_PROGRESS, IdempotencyKey, parse_key
@@ -182,13 +182,13 @@ async def get_batch_results(
     row, counts = await find_batch(request, batch_id, services)
     if not partial and not row.is_read:
         text = f"{row.accepted} of {row.total} lines are jobs by now; wait with GET /v1/batches/{batch_id}?wait=60"
-        raise not_ready(f"{text}, or add partial=true to get what there is")
+        raise not_ready(f"{text}, or add partial=true to get what there is", LATER)
     if not partial and (unfinished := count_open(counts)):
         text = (
             f"{unfinished} of {row.accepted} jobs have not ended; wait with GET /v1/batches/{batch_id}?wait=60, "
             "or add partial=true to get what there is"
         )
-        raise not_ready(text)
+        raise not_ready(text, LATER)
     lease = find_response_lease(request.scope)
     reader = ResultReader(services.store, services.urls, lease, request.user.tenant_id, row.id)
     first = await reader.read(start)  # now, while the response may still be an error

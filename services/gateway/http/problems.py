@@ -148,14 +148,14 @@ def not_found(what: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "not_found", text)
 
 
-def conflict(detail: str) -> Problem:
-    """409 for an object that is in the wrong state."""
-    return Problem(HTTPStatus.CONFLICT, "conflict", detail)
+def conflict(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
+    """409 for an object that is in the wrong state. If that ends by itself, the headers are LATER."""
+    return Problem(HTTPStatus.CONFLICT, "conflict", detail, headers=headers)
 
 
-def not_ready(detail: str) -> Problem:
-    """409 for what is not there yet."""
-    return Problem(HTTPStatus.CONFLICT, "not_ready", detail)
+def not_ready(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
+    """409 for what is not there yet. If it comes by itself, the headers are LATER."""
+    return Problem(HTTPStatus.CONFLICT, "not_ready", detail, headers=headers)
 
 
 def limit_reached(detail: str) -> Problem:

@@ -36,6 +36,7 @@ from services.gateway.http.parameters import (
 )
 from services.gateway.http.problems import (
     ANY_CALL,
+    LATER,
     WITH_ID,
     FieldError,
     Problem,
@@ -238,7 +239,7 @@ async def get_outputs(
     """Return all outputs. The signed `outputs_url` of a webhook needs no API key.
 
     The URLs of files in its answer expire with it. Of an erased job, `outputs` is null. A job that has not ended gets
-    409, and one that ended without success 404.
+    409, and one that ended without success 404 `no_outputs`.
     """
     check_parameters(request)
     parsed, until = parse_id(ids.Kind.JOB, job_id), None
@@ -275,5 +276,5 @@ def lack_outputs(status: Status | None) -> Problem:
             text = "the job expired before it started, so it has no outputs"
         case _:
             text = f"the job is {status}, so it has no outputs yet; wait for its end with GET /v1/jobs/{{id}}?wait=60"
-            return not_ready(text)
-    return Problem(HTTPStatus.NOT_FOUND, "not_found", text)
+            return not_ready(text, LATER)
+    return Problem(HTTPStatus.NOT_FOUND, "no_outputs", text)

@@ -24,6 +24,7 @@ from services.gateway.http.limits.body_limits import find_lease
 from services.gateway.http.negotiation import read_wait
 from services.gateway.http.parameters import parse_id
 from services.gateway.http.problems import (
+    LATER,
     WITH_BODY,
     WITH_ID,
     FieldError,
@@ -201,7 +202,7 @@ def refuse_retry(found: FoundJob, refusal: Refusal | None) -> Problem:
     if refusal is not None and refusal.code == "inputs_refused":
         return invalid(FieldError("/target_model", refusal.detail))
     if refusal is not None:
-        return conflict(refusal.detail)
+        return conflict(refusal.detail, LATER if refusal.code == "steps_not_ended" else None)
     return conflict(f"the job is {found.row.status}; only a failed, canceled or expired job can be retried")
 
 

@@ -71,7 +71,13 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("download_file", "206"): (*OF_FILE, "Content-Range"),
     ("download_file", "307"): ("Location", "Cache-Control"),
     ("download_file", "416"): ("Content-Range",),
-    **dict.fromkeys((("submit_job", "409"), ("submit_batch", "409"), ("erase_job", "409")), ("Retry-After",)),
+    **{
+        (call, "409"): ("Retry-After",)  # if it ends by itself
+        for call in (
+            *("submit_job", "get_outputs", "cancel_job", "retry_job", "erase_job"),
+            *("submit_batch", "get_batch_results", "list_input_items"),
+        )
+    },
     ("list_events", "200"): OF_STREAM,
     ("list_feed", "200"): OF_STREAM,
     ("get_response", "200"): OF_STREAM,

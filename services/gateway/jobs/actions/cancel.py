@@ -20,7 +20,7 @@ from common.runs.progress import RunCarrier
 from common.telemetry import tracing
 from common.telemetry.metrics import PIPELINES, jobs_ended
 from common.views.job import JobUrls, render_event
-from services.gateway.http.problems import Problem, conflict, not_found
+from services.gateway.http.problems import LATER, Problem, conflict, not_found
 from services.gateway.jobs.runs.refusals import refuse_step
 
 
@@ -92,7 +92,7 @@ class Canceler:
 
 def newer_state(row: Job) -> Problem:
     text = f"the job is {row.status}, a state of a later release, which this gateway cannot change; try again"
-    return conflict(text)
+    return conflict(text, LATER)
 
 
 def link_request() -> list[Link]:

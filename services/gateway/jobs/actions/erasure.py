@@ -1,7 +1,6 @@
 """Erases the payload of an ended job. The job itself stays, with its status and times."""
 
 import asyncio
-from http import HTTPStatus
 from uuid import UUID
 
 from common.job_states import TERMINAL
@@ -10,7 +9,7 @@ from common.jobs.erase import erase_job, is_delivering, lock_events
 from common.jobs.run import count_step_jobs, erase_steps
 from common.jobs.twins import forget_result, forget_results_of_run
 from common.postgres.database import Connection, Database
-from services.gateway.http.problems import LATER, Problem, conflict, not_found
+from services.gateway.http.problems import LATER, conflict, not_found
 from services.gateway.jobs.runs.refusals import refuse_step
 
 DELIVERY_WAIT_SECONDS = 5.0  # for running deliveries to end
@@ -35,7 +34,7 @@ class Eraser:
                 return erased
             if asyncio.get_running_loop().time() >= deadline:
                 text = "a webhook of the job is being sent; try again soon"
-                raise Problem(HTTPStatus.CONFLICT, "conflict", text, headers=LATER)
+                raise conflict(text, LATER)
             await asyncio.sleep(POLL_SECONDS)
 
     async def _try_erase(self, tenant_id: UUID, job_id: UUID) -> bool | None:
@@ -66,6 +65,6 @@ async def erase_step_jobs(connection: Connection, run: UUID) -> None:
     for step, count in (await count_step_jobs(connection, run)).items():
         if count.live:
             text = f"a job of step '{step}' has not ended yet; try again soon"
-            raise Problem(HTTPStatus.CONFLICT, "conflict", text, headers=LATER)
+            raise conflict(text, LATER)
     await forget_results_of_run(connection, run)
     await erase_steps(connection, run)

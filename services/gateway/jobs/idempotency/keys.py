@@ -25,7 +25,8 @@ IdempotencyKey = Annotated[
         name=IDEMPOTENCY_KEY,
         schema_extra={"pattern": r"^[\x21-\x7e]{1,255}$"},
         description="1 to 255 visible ASCII characters of yours. For 24 h, the same key with the same bytes of the "
-        "body gets the answer to the first request. Jobs and batches share the keys.",
+        "body gets the answer to the first request. Another request gets 422 `idempotency_key_reused`. Jobs and "
+        "batches share the keys.",
     ),
 ]
 
@@ -63,7 +64,12 @@ def check_same_request(first: KeyRecord, fingerprint: bytes, *, is_batch: bool) 
     """Raises Problem (422) if the key belongs to another body or another kind of call."""
     if first.fingerprint != fingerprint or first.is_batch != is_batch:
         text = "was used for another request within 24 h; use a new key, or send the same request"
-        raise invalid(FieldError(IDEMPOTENCY_KEY, text))
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "idempotency_key_reused",
+            f"{IDEMPOTENCY_KEY}: {text}",
+            errors=[FieldError(IDEMPOTENCY_KEY, text)],
+        )
 
 
 def in_progress() -> Problem:

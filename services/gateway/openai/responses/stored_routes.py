@@ -16,7 +16,7 @@ from common.telemetry.logs import Log
 from common.views.job import job_log_fields
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.http.disconnects import while_connected
-from services.gateway.http.problems import FieldError, Problem
+from services.gateway.http.problems import LATER, FieldError, Problem, conflict
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.openai.calls.documentation import ANY_CALL, document
 from services.gateway.openai.calls.submission import Caller
@@ -170,4 +170,4 @@ async def list_input_items(
         raise unsupported(FieldError("after", text)) from None
     except msgspec.ValidationError as error:
         text = "a later release has made this response, and this gateway cannot read its input; try again"
-        raise Problem(HTTPStatus.CONFLICT, "conflict", text) from error
+        raise conflict(text, LATER) from error

@@ -53,7 +53,7 @@ async def test_outputs_that_do_not_exist_are_explained(api: Api) -> None:
     queued = await api.submit("echo", {"x": [[1.0]]}, run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
     waits = "the job is queued, so it has no outputs yet; wait for its end with GET /v1/jobs/{id}?wait=60"
     refusals = {
-        failed.id: (404, "not_found", "the job failed, so it has no outputs; its `error` says why"),
+        failed.id: (404, "no_outputs", "the job failed, so it has no outputs; its `error` says why"),
         queued.id: (409, "not_ready", waits),
         UNKNOWN_JOB: (404, "not_found", "job not found; it never existed, was deleted, or belongs to another tenant"),
     }
@@ -62,6 +62,7 @@ async def test_outputs_that_do_not_exist_are_explained(api: Api) -> None:
         show("GET /v1/jobs/{id}/outputs", response.status_code, response.json()["detail"])
         found = response.json()
         assert (found["status"], found["type"], found["detail"]) == (status, f"urn:charonia:problem:{code}", text)
+        assert ("retry-after" in response.headers) == (status == 409)
     await api.http.post(f"/v1/jobs/{queued.id}/cancel")
 
 

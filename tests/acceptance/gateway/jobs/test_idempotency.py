@@ -48,9 +48,11 @@ async def test_same_key_with_another_request_is_refused(api: Api, other_tenant: 
     read(await submit(api, key), 202, Job)
     other = await submit(api, key, priority="low")
     assert (other.status_code, other.json()["errors"][0]["pointer"]) == (422, "Idempotency-Key")
+    assert other.json()["type"] == "urn:charonia:problem:idempotency_key_reused"
     assert "idempotency-replayed" not in (await submit(other_tenant, key)).headers
     bad = await submit(api, "a key")
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "Idempotency-Key")
+    assert bad.json()["type"] == "urn:charonia:problem:invalid_request"
 
 
 async def test_key_belongs_to_a_job_or_a_batch(api: Api) -> None:
