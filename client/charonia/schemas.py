@@ -83,12 +83,11 @@ class AttemptFailure(msgspec.Struct, frozen=True):
 
 
 class Metrics(msgspec.Struct, frozen=True):
-    """In milliseconds; None until known. `reused_from` is the job that made the outputs, if this one took them."""
+    """In milliseconds; None until known."""
 
     queue_ms: int | None = None
     inference_ms: int | None = None
     total_ms: int | None = None
-    reused_from: str | None = None
 
 
 class WaitingFor(msgspec.Struct, frozen=True):
@@ -115,7 +114,8 @@ class JobData(ApiObject, frozen=True, kw_only=True):
     """A job as the API shows it.
 
     Of a run of a pipeline, `kind` is `pipeline`, and `steps` has its steps by name. It is None in lists. The job of a
-    step names its run as `parent`, and its `step`.
+    step names its run as `parent`, and its `step`. `reused_from` is the job that made the outputs, if this one took
+    them.
     """
 
     id: str
@@ -144,6 +144,7 @@ class JobData(ApiObject, frozen=True, kw_only=True):
     steps: dict[str, RunStep] | None = None
     parent: str | None = None
     step: str | None = None
+    reused_from: str | None = None
 
     @property
     def has_ended(self) -> bool:

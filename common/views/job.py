@@ -97,6 +97,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The run that made the job for one of its steps; absent for other jobs."""
     step: str | msgspec.UnsetType = msgspec.UNSET
     """The name of that step; absent for other jobs."""
+    reused_from: str | msgspec.UnsetType = msgspec.UNSET
+    """The job whose attempt made the outputs, if this job took them from it; absent for a job that ran itself."""
     request: Object | msgspec.UnsetType = msgspec.UNSET
     """The call that the job was translated from: its `endpoint`, and its `body` as it came.
 
@@ -229,17 +231,13 @@ def view_job(
         webhook_status=webhook_status,
         metadata=msgspec.Raw(row.metadata or b"{}"),
         trace_id=trace_id,
-        metrics=Metrics(
-            measure_queue(row),
-            inference,
-            duration_ms(row.created_at, row.finished_at),
-            msgspec.UNSET if row.reused_from is None else ids.encode(ids.Kind.JOB, row.reused_from),
-        ),
+        metrics=Metrics(measure_queue(row), inference, duration_ms(row.created_at, row.finished_at)),
         urls=links.job(shown, trace_id),
         kind="pipeline" if row.is_run else msgspec.UNSET,
         steps=steps,
         parent=msgspec.UNSET if row.parent is None else ids.encode(ids.Kind.JOB, row.parent),
         step=msgspec.UNSET if row.step is None else row.step,
+        reused_from=msgspec.UNSET if row.reused_from is None else ids.encode(ids.Kind.JOB, row.reused_from),
         request=msgspec.UNSET if request is None else msgspec.Raw(request),
         request_omitted="too_large" if has_large_request and row.erased_at is None else msgspec.UNSET,
     )

@@ -21,8 +21,6 @@ class Metrics(msgspec.Struct, frozen=True):
     """
     total_ms: int | None
     """From the submit to the end of the job."""
-    reused_from: str | msgspec.UnsetType = msgspec.UNSET
-    """The job whose attempt made the outputs, if this job took them from it. Absent for a job that ran itself."""
 
 
 class AttemptFailure(msgspec.Struct, frozen=True):

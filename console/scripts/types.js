@@ -5,7 +5,7 @@
 /** @typedef {{ code: string, message: string, retryable: boolean }} Failure */
 /** @typedef {{ code: string, message: string }} AttemptFailure */
 /** @typedef {{ code: string, detail: string, job?: string }} WaitingFor `job`: with `same_job`, whose result it takes */
-/** @typedef {{ queue_ms: number | null, inference_ms: number | null, total_ms: number | null, reused_from?: string }} Metrics */
+/** @typedef {{ queue_ms: number | null, inference_ms: number | null, total_ms: number | null }} Metrics */
 
 /**
  * An input or an output of a job.
@@ -66,6 +66,7 @@
  * @property {Record<string, RunStep>} [steps] of a run, but not in lists
  * @property {string} [parent] the run to which it belongs
  * @property {string} [step] of that run
+ * @property {string} [reused_from] the job that made the outputs, if this one took them
  */
 
 /** @typedef {{ status: string, total: number | null, done: number, job: string | null }} RunStep */

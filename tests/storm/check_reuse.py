@@ -19,8 +19,8 @@ def check_reuse(log: StormLog, state: ApiState) -> Iterator[Found]:
         if job is not None and submission.request.reuses:
             question = json.dumps([submission.request.model, submission.request.inputs])
             groups.setdefault(question, []).append((submission, job))
-        elif job is not None and job.metrics.reused_from is not None:
-            yield job.id, "only jobs that want it take results", "its own result", f"from {job.metrics.reused_from}"
+        elif job is not None and job.reused_from is not None:
+            yield job.id, "only jobs that want it take results", "its own result", f"from {job.reused_from}"
     for question, members in groups.items():
         jobs = {job.id: job for _, job in members}
         executions = sum(each.status == "succeeded" for job in jobs for each in state.attempts.get(job, []))
@@ -54,7 +54,7 @@ def count_allowed(members: Sequence[tuple[Submission, Job]], faults: Sequence[Fa
 
 def check_taken(job: Job, group: Mapping[str, Job], state: ApiState) -> Iterator[Found]:
     """Check a job of a group that took a result: it ran nowhere, and has what its maker has."""
-    maker = job.metrics.reused_from
+    maker = job.reused_from
     if maker is None:
         return
     if maker not in group:

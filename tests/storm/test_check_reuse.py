@@ -11,7 +11,7 @@ from tests.storm.test_check import AT, JOB, KILL, REQUEST, RUN, Storm
 from tests.support.api.api_client import Job, Metrics
 
 TWIN_REQUEST = replace(REQUEST, reuses=True)
-TAKEN = msgspec.structs.replace(JOB, id="job_8", attempt=0, metrics=Metrics(None, None, None, JOB.id))
+TAKEN = msgspec.structs.replace(JOB, id="job_8", attempt=0, metrics=Metrics(None, None, None), reused_from=JOB.id)
 LATER = replace(KILL, began=AT + 60, ended=AT + 61)
 
 
@@ -24,7 +24,7 @@ def make_storm(*jobs: Job) -> Storm:
         call = Call("submit", "accepted", 202, AT, AT)
         storm.log.submissions[key] = Submission(key, TWIN_REQUEST, call, job.id)
         storm.state.jobs[job.id] = job
-        storm.state.attempts[job.id] = [] if job.metrics.reused_from else [RUN]
+        storm.state.attempts[job.id] = [] if job.reused_from else [RUN]
     return storm
 
 
@@ -53,7 +53,7 @@ def test_a_second_execution_may_follow_an_erasure() -> None:
 
 
 def test_a_result_comes_from_the_group_as_it_was() -> None:
-    stranger = msgspec.structs.replace(TAKEN, metrics=Metrics(None, None, None, "job_1"))
+    stranger = msgspec.structs.replace(TAKEN, reused_from="job_1")
     assert find(make_storm(JOB, stranger)) == {"results come from jobs that ask the same"}
     changed = msgspec.structs.replace(TAKEN, outputs=[])
     assert find(make_storm(JOB, changed)) == {"a job has the outputs that it took"}

@@ -148,7 +148,7 @@ function Facts({ job }) {
     <div><dt>Submitted</dt><dd><${Age} at=${job.created_at} /></dd></div>
     <div><dt>Waited</dt><dd>${formatDuration(job.metrics.queue_ms)}</dd></div>
     <div><dt>${isRun ? "Took" : "Ran"}</dt><dd>${formatDuration(isRun ? job.metrics.total_ms : job.metrics.inference_ms)}</dd></div>
-    ${job.metrics.reused_from && html`<div><dt>Result</dt><dd>of <a href=${linkTo(`/jobs/${job.metrics.reused_from}`)}>a job that asked the same</a></dd></div>`}
+    ${job.reused_from && html`<div><dt>Result</dt><dd>of <a href=${linkTo(`/jobs/${job.reused_from}`)}>a job that asked the same</a></dd></div>`}
     <div><dt>Webhook</dt><dd><${StatusBadge} of=${job.webhook_status} /></dd></div>
     <div><dt>Trace</dt><dd>${trace ? html`<a href=${trace} target="_blank" rel="noreferrer">${job.trace_id}</a>` : html`<code>${job.trace_id}</code>`}</dd></div>
     ${Object.keys(job.metadata).length > 0 && html`<div class="long"><dt>Metadata</dt><dd><${LongText} text=${writeMetadata(job.metadata)} label="Metadata" code /></dd></div>`}

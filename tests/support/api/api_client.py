@@ -52,7 +52,6 @@ class Metrics(Strict, frozen=True):
     queue_ms: int | None
     inference_ms: int | None
     total_ms: int | None
-    reused_from: str | None = None  # only of a job that took its result from another one
 
 
 class WaitingFor(Strict, frozen=True):
@@ -108,6 +107,7 @@ class Job(Strict, frozen=True):
     steps: dict[str, RunStep] | None = None
     parent: str | None = None  # only of a step's job
     step: str | None = None
+    reused_from: str | None = None  # only of a job that took its result from another one
 
     def output(self, name: str) -> list[object]:
         """Return the data of the only output with this name."""

@@ -64,7 +64,7 @@ class Scale:
         assert answer.is_success, answer.text
         job: dict[str, Any] = answer.json()
         assert job["status"] == "succeeded", job
-        return job["outputs"][0]["data"][0], job["metrics"].get("reused_from") is not None
+        return job["outputs"][0]["data"][0], job.get("reused_from") is not None
 
     async def count(self) -> int:
         """Return how many requests Triton has run since the model was loaded."""

@@ -89,7 +89,7 @@ async def test_a_job_that_waits_says_for_which_and_a_hit_answers_at_once(pairs: 
         "/v1/jobs", json={"model": "work", "inputs": work(1501), "reuse": REUSE}, headers={"Prefer": "wait=10"}
     )
     assert hit.status_code == 200, hit.text
-    assert (hit.json()["status"], hit.json()["metrics"]["reused_from"]) == ("succeeded", first["id"])
+    assert (hit.json()["status"], hit.json()["reused_from"]) == ("succeeded", first["id"])
     assert hit.json()["outputs"] == (await api.http.get(f"/v1/jobs/{first['id']}")).json()["outputs"]
 
 
@@ -101,7 +101,7 @@ async def test_a_large_result_is_in_the_first_answer_and_in_that_to_the_same_req
         (await api.http.post("/v1/jobs", json=body, headers={"Idempotency-Key": "large"})).json() for _ in range(2)
     ]
     for answer in answers:
-        assert (answer["status"], answer["metrics"]["reused_from"]) == ("succeeded", first.json()["id"])
+        assert (answer["status"], answer["reused_from"]) == ("succeeded", first.json()["id"])
         assert answer["outputs"] == first.json()["outputs"]
     assert answers[0]["id"] == answers[1]["id"]
 

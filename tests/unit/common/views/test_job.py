@@ -174,7 +174,7 @@ def test_files_that_jobs_share_get_urls_of_their_job() -> None:
     assert file_id is not None
     url = f"/v1/files/{FILE}/content?{signer.sign(file_id, AT, job=row.id)}"
     assert body["data"]["outputs"][0]["download_url"] == url
-    assert body["data"]["metrics"]["reused_from"] == ids.encode(ids.Kind.JOB, UUID(int=7))
+    assert body["data"]["reused_from"] == ids.encode(ids.Kind.JOB, UUID(int=7))
 
 
 def test_large_outputs_need_not_be_read_to_be_left_out() -> None:

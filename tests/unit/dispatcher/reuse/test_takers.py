@@ -91,6 +91,6 @@ def test_who_takes_a_result_has_an_event_of_its_own(*, is_large: bool) -> None:
     data = json.loads(end.event.body)["data"]
     assert (data["id"], data["status"], data["metadata"]) == (ids.encode(ids.Kind.JOB, job.id), "succeeded", {"own": 1})
     assert (data["model"], data["version"], data["error"]) == ("echo", "1", None)
-    assert data["metrics"]["reused_from"] == ids.encode(ids.Kind.JOB, TWIN.job_id)
+    assert data["reused_from"] == ids.encode(ids.Kind.JOB, TWIN.job_id)
     assert data["outputs"] == (None if is_large else [1])
     assert data.get("outputs_omitted") == ("too_large" if is_large else None)

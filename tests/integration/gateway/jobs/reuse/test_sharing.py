@@ -65,7 +65,7 @@ async def test_a_hit_ends_at_its_submit_with_its_own_event(sharers: Sharers) -> 
         {"own": 1},
         "succeeded",
     )
-    assert data["metrics"]["reused_from"] == ids.encode(ids.Kind.JOB, maker.id)
+    assert data["reused_from"] == ids.encode(ids.Kind.JOB, maker.id)
     assert data["outputs"][0]["data"] == [2.0]
     assert event["callback_url"] == "https://example.com/"
     assert len(sharers.wake_ups.take()) == 1  # of the event
