@@ -123,6 +123,7 @@ class Recovery(ApiObject, frozen=True, kw_only=True):
     until: datetime
     status: str
     recovered: int
+    created_at: datetime
 
 
 class KeyData(ApiObject, frozen=True, kw_only=True):

@@ -166,7 +166,7 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  * @property {string} id
  * @property {string} since
  * @property {string} until
- * @property {"running" | "done"} status
+ * @property {"processing" | "completed"} status
  * @property {number} recovered
  */
 

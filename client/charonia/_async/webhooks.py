@@ -105,7 +105,7 @@ class AsyncWebhooks:
     async def recover(self, webhook_id: str, *, since: datetime, until: datetime | None = None) -> Recovery:
         """Send what failed in this time again, oldest first. `get_recovery` shows the progress."""
         body = {"since": since} | ({} if until is None else {"until": until})
-        return await self._transport.call(post(self._path(webhook_id, "/recover"), body), Recovery)
+        return await self._transport.call(post(self._path(webhook_id, "/recoveries"), body), Recovery)
 
     async def get_recovery(self, webhook_id: str, recovery_id: str) -> Recovery:
         """Return the progress of a recovery."""

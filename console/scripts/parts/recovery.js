@@ -25,7 +25,7 @@ export function RecoverButton({ path, period: [from, to], disabled, onDone }) {
   const { since, until } = times ?? { since: toLocalInput(from ? Date.parse(from) : Date.now() - DAY_MS), until: to && Date.parse(to) < Date.now() ? toLocalInput(Date.parse(to)) : "" };
   async function recover() {
     const body = { since: new Date(since).toISOString(), ...(until ? { until: new Date(until).toISOString() } : {}) };
-    setBegan(await call("POST", `${path}/recover`, { body }));
+    setBegan(await call("POST", `${path}/recoveries`, { body }));
     setTimes(null);
   }
   const read = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
@@ -45,7 +45,7 @@ function RecoveryProgress({ path, began, onDone }) {
   const recovery = useLoad(
     async (signal) => {
       const found = /** @type {Recovery} */ (await call("GET", `${path}/recoveries/${began.id}`, { signal }));
-      if (found.status === "done") {
+      if (found.status === "completed") {
         setEnded(found);
         onDone();
       }
@@ -57,7 +57,7 @@ function RecoveryProgress({ path, began, onDone }) {
   const shown = ended ?? recovery.value ?? began;
   const count = formatNoun(shown.recovered, "failed delivery", "failed deliveries");
   const period = `made between ${formatTime(shown.since)} and ${formatTime(shown.until)}`;
-  return html`<${Trouble} error=${recovery.error} /><p role="status">${shown.status === "done" ? `Recovery done: ${count}, ${period}, sent again.` : `Recovering what was ${period}: ${count} so far …`}</p>`;
+  return html`<${Trouble} error=${recovery.error} /><p role="status">${shown.status === "completed" ? `Recovery done: ${count}, ${period}, sent again.` : `Recovering what was ${period}: ${count} so far …`}</p>`;
 }
 
 /**

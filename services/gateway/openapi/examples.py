@@ -72,7 +72,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     },
     "rotate_webhook": {"with an hour of grace": {"grace_period": 3600}},
     "rotate_webhook_secret": {"with an hour of grace": {"grace_period": 3600}},
-    "recover_webhook": {"a day": {"since": "2026-01-01T00:00:00.000Z", "until": "2026-01-02T00:00:00.000Z"}},
+    "create_recovery": {"a day": {"since": "2026-01-01T00:00:00.000Z", "until": "2026-01-02T00:00:00.000Z"}},
     **openai_examples.REQUESTS,
     "infer": {"one tensor": INFER},
     "infer_version": {"one tensor": INFER},

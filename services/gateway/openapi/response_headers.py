@@ -59,6 +59,7 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("submit_batch", "202"): CREATED,
     ("get_batch_results", "200"): ("X-Accel-Buffering",),
     ("create_webhook", "201"): ("Location",),
+    ("create_recovery", "202"): ("Location",),
     ("put_pipeline", "200"): ("Location",),
     ("put_pipeline", "201"): ("Location",),
     ("create_key", "201"): ("Location",),

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from litestar import Request, get, post
+from litestar import Request, Response, get, post
 from opentelemetry.trace import get_current_span
 
 from common import ids
@@ -118,7 +118,7 @@ async def disable_webhook(request: Caller, webhook_id: str, services: Services) 
 async def enable_webhook(request: Caller, webhook_id: str, services: Services) -> WebhookView:
     """Send new events to the subscription again.
 
-    `recover` sends what was canceled when it was disabled. Events created while it was disabled are lost.
+    A recovery sends what was canceled when it was disabled. Events created while it was disabled are lost.
     """
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
@@ -131,14 +131,16 @@ async def enable_webhook(request: Caller, webhook_id: str, services: Services) -
 
 
 @post(
-    "/webhooks/{webhook_id:str}/recover",
+    "/webhooks/{webhook_id:str}/recoveries",
     status_code=HTTPStatus.ACCEPTED,
     summary="Recover failed deliveries of a period",
-    operation_id="recover_webhook",
+    operation_id="create_recovery",
     **needs(Scope.ADMIN),
     responses=document(*ACTING),
 )
-async def recover_webhook(request: Caller, webhook_id: str, data: Recover, services: Services) -> RecoveryView:
+async def create_recovery(
+    request: Caller, webhook_id: str, data: Recover, services: Services
+) -> Response[RecoveryView]:
     """Send each failed delivery of a period again, once, oldest first.
 
     The recovery is throttled in favor of new events, and survives restarts.
@@ -152,7 +154,8 @@ async def recover_webhook(request: Caller, webhook_id: str, data: Recover, servi
             raise conflict("the webhook is disabled; enable it, then recover")
         added = await services.webhooks.add_recovery(connection, ids.new(), row.id, since, until)
     log.info("webhook.recovery_started", webhook_id=webhook_id, **identify_caller(request))
-    return view_recovery(added)
+    view = view_recovery(added)
+    return Response(view, headers={"Location": f"/v1/webhooks/{webhook_id}/recoveries/{view.id}"})
 
 
 @get(
@@ -179,6 +182,7 @@ def view_recovery(row: RecoveryRow) -> RecoveryView:
         webhook_id=ids.encode(ids.Kind.WEBHOOK, row.webhook_id),
         since=format_time(row.since),
         until=format_time(row.until),
-        status="done" if row.done else "running",
+        status="completed" if row.done else "processing",
         recovered=row.recovered,
+        created_at=format_time(row.created_at),
     )

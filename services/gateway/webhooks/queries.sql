@@ -161,11 +161,11 @@ SELECT id FROM delivery;
 -- Adds a recovery ($1) of a locked subscription ($2) for a period ($3 to $4, or to now).
 INSERT INTO recoveries (id, webhook_id, since, until)
 VALUES ($1, $2, $3, coalesce($4, greatest(now(), $3::timestamptz + interval '1 millisecond')))
-RETURNING id, webhook_id, since, until, recovered, next_at IS NULL AS done;
+RETURNING id, webhook_id, since, until, recovered, next_at IS NULL AS done, created_at;
 
 -- name: find_recovery
 -- Returns a recovery ($1) of a tenant's ($3) subscription ($2).
-SELECT r.id, r.webhook_id, r.since, r.until, r.recovered, r.next_at IS NULL AS done
+SELECT r.id, r.webhook_id, r.since, r.until, r.recovered, r.next_at IS NULL AS done, r.created_at
 FROM recoveries r
 JOIN webhooks w ON w.id = r.webhook_id
 WHERE r.id = $1 AND r.webhook_id = $2 AND w.tenant_id = $3;

@@ -19,7 +19,7 @@ WEBHOOKS = [
     action_routes.test_webhook,
     action_routes.disable_webhook,
     action_routes.enable_webhook,
-    action_routes.recover_webhook,
+    action_routes.create_recovery,
     action_routes.get_recovery,
     secret_routes.rotate_webhook,
     secret_routes.rotate_webhook_secret,

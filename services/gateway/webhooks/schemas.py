@@ -223,10 +223,12 @@ class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
     """The start of the period in which the deliveries were created."""
     until: Time
     """The end of that period."""
-    status: Literal["running", "done"]
-    """`done` once every failed delivery of the period is pending again."""
+    status: Literal["processing", "completed"]
+    """`completed` once every failed delivery of the period is pending again."""
     recovered: int
     """How many deliveries are pending again so far."""
+    created_at: Time
+    """When the recovery was requested."""
 
 
 class TestView(DeliveryAttempt, frozen=True, kw_only=True):

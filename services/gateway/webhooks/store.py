@@ -67,6 +67,7 @@ class RecoveryRow(NamedTuple):
     until: datetime
     recovered: int
     done: bool
+    created_at: datetime
 
 
 def read_webhook(record: Mapping[str, object]) -> WebhookRow:

@@ -102,7 +102,7 @@ async def test_what_failed_is_recovered(charonia: CommandLine, client: Charonia,
     await inbox.wait(5)
     await eventually_exhausted(client, made["id"])
     (done,) = charonia.read("recover", made["id"], "--since=1h")
-    assert (done["status"], done["recovered"]) == ("done", 1)
+    assert (done["status"], done["recovered"]) == ("completed", 1)
     await inbox.wait(6)
     with charonia.on_terminal("recover", made["id"], "--since=1h") as terminal:
         assert terminal.wait() == 0

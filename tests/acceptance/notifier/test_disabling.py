@@ -17,12 +17,14 @@ ENDS = ["job.succeeded"]
 async def recover(api: Api, webhook: Subscription, **body: str) -> Recovery:
     """Start a recovery and return it once it is done."""
     path = f"/v1/webhooks/{webhook.id}"
-    started = read(await api.http.post(f"{path}/recover", json=body), 202, Recovery)
-    assert (started.webhook_id, started.status, started.recovered) == (webhook.id, "running", 0)
+    answer = await api.http.post(f"{path}/recoveries", json=body)
+    started = read(answer, 202, Recovery)
+    assert answer.headers["location"] == f"{path}/recoveries/{started.id}"
+    assert (started.webhook_id, started.status, started.recovered) == (webhook.id, "processing", 0)
 
     async def poll() -> Recovery | None:
         found = read(await api.http.get(f"{path}/recoveries/{started.id}"), 200, Recovery)
-        return found if found.status == "done" else None
+        return found if found.status == "completed" else None
 
     return await eventually(poll, f"{started.id} is done")
 
@@ -51,7 +53,7 @@ async def test_410_disables_a_subscription_until_it_is_enabled(api: Api, receive
         assert delivery.results == [(410, "http_status")]
         for refused in (
             await api.http.post(f"/v1/deliveries/{delivery.id}/redeliver"),
-            await api.http.post(f"{path}/recover", json={"since": start.isoformat()}),
+            await api.http.post(f"{path}/recoveries", json={"since": start.isoformat()}),
         ):
             assert (refused.status_code, refused.json()["type"]) == (409, "urn:charonia:problem:conflict")
 
@@ -122,7 +124,7 @@ async def test_recovery_sends_each_failed_delivery_once_and_nothing_else(api: Ap
 )
 async def test_recovery_requires_valid_times(api: Api, receiver: Receiver, body: dict[str, str], pointer: str) -> None:
     async with api.subscribed(receiver.inbox().url) as subscription:
-        response = await api.http.post(f"/v1/webhooks/{subscription.id}/recover", json=body)
+        response = await api.http.post(f"/v1/webhooks/{subscription.id}/recoveries", json=body)
     assert response.status_code == 422
     assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
 
@@ -131,10 +133,10 @@ async def test_tenants_cannot_act_on_subscriptions_of_others(api: Api, other_ten
     since = {"since": "2026-01-01T00:00:00Z"}
     async with api.subscribed(receiver.inbox(410).url) as subscription:
         path = f"/v1/webhooks/{subscription.id}"
-        started = await api.http.post(f"{path}/recover", json=since)
+        started = await api.http.post(f"{path}/recoveries", json=since)
         responses = [
             await other_tenant.http.patch(path, json={"description": "mine"}),
-            await other_tenant.http.post(f"{path}/recover", json=since),
+            await other_tenant.http.post(f"{path}/recoveries", json=since),
             await other_tenant.http.get(f"{path}/recoveries/{started.json()['id']}"),
             *[await other_tenant.http.post(f"{path}/{action}") for action in ("rotate", "test", "enable")],
         ]

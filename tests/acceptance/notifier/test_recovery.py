@@ -81,7 +81,7 @@ class RecoveryMonitor:
             return expected <= {read_event_number(delivery) for inbox in inboxes for delivery in inbox.deliveries}
 
         await eventually(poll, "the new events are delivered", WITHIN)
-        assert (await self.poll()).status == "running", "the recovery ended before the new events were delivered"
+        assert (await self.poll()).status == "processing", "the recovery ended before the new events were delivered"
         return [event.number for event in events]
 
 
@@ -115,12 +115,12 @@ async def test_recovery_sends_each_failed_delivery_once_throttled_and_survives_a
 
         async def has_ended() -> bool:
             delivered = (await backlog.count([subscriber.webhook_id])).succeeded
-            return delivered == FAILED + own_new and (await monitor.poll()).status == "done"
+            return delivered == FAILED + own_new and (await monitor.poll()).status == "completed"
 
         await eventually(has_ended, "all failed deliveries are sent", WITHIN)
         done = await monitor.poll()
 
-    assert (done.status, done.recovered) == ("done", FAILED)
+    assert (done.status, done.recovered) == ("completed", FAILED)
     # Deliveries in flight at the kill become due once more.
     assert monitor.most_due <= RECOVERY_RATE + own_new + ENDPOINT_CONCURRENCY
     numbers = [read_event_number(delivery) for delivery in inbox.deliveries]
@@ -142,7 +142,7 @@ async def read_time(database: Database) -> datetime:
 
 async def recover(api: Api, subscription: Subscription, since: datetime, until: datetime) -> Recovery:
     times = {"since": since.isoformat(), "until": until.isoformat()}
-    return read(await api.http.post(f"/v1/webhooks/{subscription.id}/recover", json=times), 202, Recovery)
+    return read(await api.http.post(f"/v1/webhooks/{subscription.id}/recoveries", json=times), 202, Recovery)
 
 
 def check_arrivals(numbers: Sequence[int], failed: Mapping[UUID, int], in_flight: Sequence[UUID]) -> None:

@@ -173,5 +173,6 @@ class Recovery(Strict, frozen=True):
     webhook_id: str
     since: datetime
     until: datetime
-    status: Literal["running", "done"]
+    status: Literal["processing", "completed"]
     recovered: int
+    created_at: datetime

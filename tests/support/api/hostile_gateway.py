@@ -42,7 +42,7 @@ OUTPUT = {"name": HOSTILE, "datatype": "BYTES", "shape": [1], "data": [HOSTILE],
 NEWER = {"newer": 1}  # a field that no client knows
 KNOWN: dict[type, dict[str, Any]] = {  # what commands decide by
     JobData: {"status": "succeeded", "outputs": [OUTPUT], "outputs_url": None, "attempt": 1},
-    Recovery: {"status": "done"},
+    Recovery: {"status": "completed"},
     PipelineData: {
         "definition": {
             "inputs": {HOSTILE: {"optional": False}},
@@ -74,7 +74,7 @@ OBJECTS: list[tuple[str, Any]] = [
     (r"/v1/deliveries/.+", DeliveryData),
     (r"/v1/(jobs|webhooks)/[^/]+/deliveries", Page[DeliveryData]),
     (r"/v1/webhooks/[^/]+/test", TestedDelivery),
-    (r"/v1/webhooks/[^/]+/recover.*", Recovery),
+    (r"/v1/webhooks/[^/]+/recoveries.*", Recovery),
     (r"/v1/webhooks/[^/]+.*", WebhookData),
     (r"/v1/webhook-secret", WebhookSecret),
     (r"/v1/keys/.+", KeyData),

@@ -80,10 +80,10 @@ async def recover(world: World) -> None:
     await eventually(is_exhausted, "the delivery is exhausted", DELIVERY_SECONDS)
     inbox.answers.clear()
     wanted = {"since": "2026-01-01T00:00:00Z"}
-    recovery = (await client.call("POST", f"{path}/recover", 202, json=wanted)).json()
+    recovery = (await client.call("POST", f"{path}/recoveries", 202, json=wanted)).json()
 
     async def is_recovered() -> bool:
-        done = (await client.get(f"{path}/recoveries/{recovery['id']}"))["status"] == "done"
+        done = (await client.get(f"{path}/recoveries/{recovery['id']}"))["status"] == "completed"
         return done and bool((await client.get(f"{path}/deliveries", status="succeeded"))["items"])
 
     await eventually(is_recovered, "the recovery is done", DELIVERY_SECONDS)

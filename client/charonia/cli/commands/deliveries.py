@@ -176,7 +176,7 @@ def recover(
 def wait_for_end(session: Session, recovery: Recovery, deadline: Deadline) -> Recovery:
     """Show the progress of a recovery until its end, and return it. Raise DeadlineExceeded."""
     with session.err.status(show_text_line(describe(recovery))) as status:
-        while recovery.status != "done":
+        while recovery.status != "completed":
             if not deadline.left:
                 seconds = f"{deadline.seconds:g} s"
                 raise DeadlineExceeded(f"the recovery {recovery.id} runs after {seconds}; {describe(recovery)}")
@@ -188,5 +188,5 @@ def wait_for_end(session: Session, recovery: Recovery, deadline: Deadline) -> Re
 
 def describe(recovery: Recovery) -> str:
     """Return the progress of a recovery in a line."""
-    verb = "queued" if recovery.status == "done" else "queueing:"
+    verb = "queued" if recovery.status == "completed" else "queueing:"
     return f"{verb} {count(recovery.recovered, 'delivery', 'deliveries')} of {recovery.webhook_id} again"

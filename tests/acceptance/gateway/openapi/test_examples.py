@@ -57,7 +57,7 @@ async def tenant(stack: Stack, receiver: Receiver) -> AsyncIterator[Tenant]:
             "job_id": job,
             "webhook_id": webhook,
             "batch_id": batch,
-            "recovery_id": await create(f"/v1/webhooks/{webhook}/recover", {"since": "2026-01-01T00:00:00Z"}),
+            "recovery_id": await create(f"/v1/webhooks/{webhook}/recoveries", {"since": "2026-01-01T00:00:00Z"}),
             "delivery_id": await eventually(find_delivery, "the webhook of the job has been delivered"),
             "waiting_job_id": await create("/v1/jobs", {"model": "work", "inputs": work(1), "run_at": later}),
             "waiting_batch_id": await create("/v1/batches", [{"model": "work", "inputs": work(1), "run_at": later}]),

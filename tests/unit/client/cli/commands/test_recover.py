@@ -12,9 +12,11 @@ from charonia.cli.session import Session
 from charonia.errors import ConnectionFailed
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
-RUNNING = Recovery(id="rec_1", webhook_id="whk_1", since=NOW, until=NOW, status="running", recovered=0)
+RUNNING = Recovery(
+    id="rec_1", webhook_id="whk_1", since=NOW, until=NOW, status="processing", recovered=0, created_at=NOW
+)
 HALF = msgspec.structs.replace(RUNNING, recovered=500)
-DONE = msgspec.structs.replace(RUNNING, recovered=1200, status="done")
+DONE = msgspec.structs.replace(RUNNING, recovered=1200, status="completed")
 
 
 class Webhooks:
