@@ -15,7 +15,7 @@ Scope = Literal["submit", "read", "admin"]
 
 
 class WebhookData(ApiObject, frozen=True, kw_only=True):
-    """A subscription. `secret` is shown only when it is created; `public_key` belongs to ed25519."""
+    """A subscription. The `secret` for hmac is shown only when it is new, and the `public_key` of ed25519 always."""
 
     id: str
     url: str

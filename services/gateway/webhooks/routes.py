@@ -53,7 +53,7 @@ Caller = Request[Key, Any, Any]
     responses=document(*WITH_BODY, HTTPStatus.CONFLICT, conflict="`limit_reached`: too many subscriptions"),
 )
 async def create_webhook(request: Caller, data: CreateWebhook, services: Services) -> Response[WebhookView]:
-    """Subscribe a URL to events. Only this response has the secret (for ed25519 the public key).
+    """Subscribe a URL to events. Only this response has the `secret` for `hmac`; the `public_key` of `ed25519` stays.
 
     A tenant may have `CHARONIA_MAX_WEBHOOKS_PER_TENANT` subscriptions. One more gets 409.
     """
@@ -228,5 +228,4 @@ def show_secret(view: WebhookView, secret: str) -> WebhookView:
     """Add the key that the receiver verifies with: the hmac secret, or the ed25519 public key."""
     if view.signing == "hmac":
         return msgspec.structs.replace(view, secret=secret)
-    public = webhook_signatures.public_key(secret)
-    return msgspec.structs.replace(view, secret=public, public_key=public)
+    return msgspec.structs.replace(view, public_key=webhook_signatures.public_key(secret))

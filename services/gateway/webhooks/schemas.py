@@ -115,11 +115,11 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     created_at: Time
     """When the subscription was created."""
     secret: str | msgspec.UnsetType = msgspec.UNSET
-    """The key that verifies signatures, shown only when it is new. It is the public key for `ed25519`."""
+    """The key that verifies the signatures of an `hmac` subscription, shown only when it is new."""
     old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
     """After a rotation: until when the previous secret signs too; null if it has ended already."""
     public_key: str | msgspec.UnsetType = msgspec.UNSET
-    """The public key of an `ed25519` subscription."""
+    """The key that verifies the signatures of an `ed25519` subscription."""
     warnings: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
     """Only after a request that is valid but probably a mistake: what it names, such as a model that is unknown now."""
 

@@ -36,7 +36,7 @@ Caller = Request[Key, Any, Any]
 async def rotate_webhook(
     request: Caller, webhook_id: str, services: Services, data: Rotate | None = None
 ) -> WebhookView:
-    """Replace the secret. Only this response has the new one.
+    """Replace the secret. Only this response has the new one; for `ed25519`, it has the new `public_key`.
 
     The old secret also signs during a grace period, so that receivers have time to change.
     """

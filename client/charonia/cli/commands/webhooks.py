@@ -110,7 +110,7 @@ def print_webhook(session: Session, webhook: WebhookData) -> None:
         ("ordered", "yes" if webhook.ordered else None),
         ("created", show_time(webhook.created_at)),
         ("public key", webhook.public_key),
-        ("secret", None if webhook.public_key else webhook.secret),
+        ("secret", webhook.secret),
         ("old secret", None if webhook.old_secret_until is None else f"until {show_time(webhook.old_secret_until)}"),
     ]
     print_fields(session, fields)
