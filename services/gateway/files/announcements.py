@@ -2,19 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
-
-from litestar import Request
 
 from services.gateway.files.digests import read_digest
-from services.gateway.files.schemas import BINARY, MEDIA_TYPE, PresignUpload
+from services.gateway.files.schemas import BINARY, MEDIA_TYPE
 from services.gateway.files.uploads import Announced
-from services.gateway.http.bodies import decode_body, read_chunks
-from services.gateway.http.limits.body_limits import too_large
-from services.gateway.http.negotiation import FORM, check_json, refuse
+from services.gateway.http.negotiation import FORM, refuse
 from services.gateway.http.problems import FieldError, invalid
-
-MAX_JSON = 16 * 1024  # bytes
 
 
 def read_announced(headers: Mapping[str, str], digest: str | None, sha256: str | None, kept: float) -> Announced:
@@ -46,19 +39,7 @@ def read_content_type(headers: Mapping[str, str]) -> str:
     return text
 
 
-async def read_presign(request: Request[Any, Any, Any]) -> PresignUpload:
-    """Return the body of a request for a presigned URL. Raises Problem (400, 408, 413, 415, 422)."""
-    check_json(request.headers)
-    body = bytearray()
-    async for chunk in read_chunks(request):
-        body += chunk
-        if len(body) > MAX_JSON:
-            raise too_large(MAX_JSON)
-    wanted: PresignUpload = decode_body(bytes(body), PresignUpload)
-    check_media_type("/content_type", wanted.content_type)
-    return wanted
-
-
 def check_media_type(pointer: str, text: str) -> None:
+    """Raise Problem (422) for no media type."""
     if not re.fullmatch(MEDIA_TYPE, text):
         raise invalid(FieldError(pointer, "must be a media type such as image/png"))

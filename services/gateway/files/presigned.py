@@ -34,15 +34,13 @@ class PresignedUploads:
     async def begin(self, tenant_id: UUID, wanted: PresignUpload, kept: float) -> PresignedFile:
         """Return where to send it. Raises Problem: 413 or 429 beyond a limit, 422 if the store has no such URLs."""
         if wanted.size > self._largest:
-            text = (
-                f"one PUT takes up to {self._largest} bytes; send a smaller file, or use POST /v1/files without presign"
-            )
+            text = f"one PUT takes up to {self._largest} bytes; send a smaller file, or use POST /v1/files"
             raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
         file_id, expires_at = ids.new(), datetime.now(UTC) + timedelta(seconds=URL_SECONDS)
         key = file_key(tenant_id, file_id)
         url = await self._objects.presign("PUT", key, timedelta(seconds=URL_SECONDS), wanted.size)
         if url is None:
-            raise invalid(FieldError("presign", NO_URLS))
+            raise invalid(FieldError("", NO_URLS))
         sha256 = bytes.fromhex(wanted.sha256) if wanted.sha256 else None
         upload = NewUpload(file_id, tenant_id, wanted.content_type, wanted.size, sha256, kept)
         try:
@@ -84,7 +82,7 @@ class PresignedUploads:
         if found.size != file.size:
             await self._store.refuse_presigned_upload(file.id, found.size, URL_SECONDS)
             text = f"the upload has {found.size} bytes, not {file.size} as announced, and was deleted"
-            raise conflict(f"{text}; begin again with POST /v1/files?presign=true")
+            raise conflict(f"{text}; begin again with POST /v1/files/presign")
 
 
 def lease_for_put(size: int) -> float:

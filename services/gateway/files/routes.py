@@ -13,13 +13,14 @@ from common.telemetry.logs import Log
 from common.views.job import format_time
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.files.announcements import read_announced, read_presign
+from services.gateway.files.announcements import check_media_type, read_announced
 from services.gateway.files.dependencies import FileServices, Services
 from services.gateway.files.digests import CONTENT_DIGEST
 from services.gateway.files.downloads import download_file
 from services.gateway.files.presigned import UPLOAD_CONFLICT
-from services.gateway.files.schemas import FilePage, FileView, PresignedFile
+from services.gateway.files.schemas import FilePage, FileView, PresignedFile, PresignUpload
 from services.gateway.files.store import FileRow
+from services.gateway.files.uploads import UploadLimits
 from services.gateway.http.pagination import Cursor, ListFilter, decode_cursor, encode_cursor
 from services.gateway.http.parameters import CursorParameter, Limit, parse_id, wrong_cursor
 from services.gateway.http.problems import (
@@ -36,6 +37,7 @@ from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.validation.timestamps import LATEST
 
 Caller = Request[Key, Any, Any]
+MAX_JSON = 16 * 1024  # bytes
 NEWEST = Cursor(LATEST, UUID(int=2**128 - 1))
 
 log = Log("files")
@@ -55,9 +57,6 @@ class AllFiles(ListFilter, frozen=True, tag="files"):
 async def upload_file(
     request: Caller,
     services: Services,
-    presign: Annotated[
-        bool, Parameter(description="Whether the body is a PresignUpload, and the file goes to the object store.")
-    ] = False,
     sha256: Annotated[
         str | None,
         Parameter(
@@ -73,30 +72,45 @@ async def upload_file(
         str | None,
         Parameter(header=CONTENT_DIGEST, description="The same as `sha256`, as `sha-256=:…:` in base64 (RFC 9530)."),
     ] = None,
-) -> Response[FileView | PresignedFile]:
+) -> Response[FileView]:
     """Store the body of the request as a file. Its Content-Type is kept.
 
-    The body may have any size up to the limit; it is stored as it comes. With `presign`, the answer says how to upload
-    the file to the object store.
+    The body may have any size up to the limit; it is stored as it comes.
     """
-    limits = services.uploader.limits
+    kept = choose_kept("expires_in", expires_in, services.uploader.limits)
+    announced = read_announced(request.headers, content_digest, sha256, kept)
+    file = await services.uploader.receive(request, request.user.tenant_id, announced)
+    shown = view(file)
+    log.info("file.uploaded", file_id=shown.id, bytes=file.size, **identify_caller(request))
+    return Response(shown, headers={"Location": f"/v1/files/{shown.id}"})
+
+
+@post(
+    "/files/presign",
+    summary="Get a URL to upload a file to the object store",
+    operation_id="presign_upload",
+    **needs(Scope.SUBMIT),
+    responses=document(*WITH_BODY),
+    request_max_body_size=MAX_JSON,
+)
+async def presign_upload(request: Caller, data: PresignUpload, services: Services) -> Response[PresignedFile]:
+    """Return how to upload a file to the object store itself, past the gateway.
+
+    The file is there once its content is. A gateway whose store is a folder answers 422: send the file itself.
+    """
+    check_media_type("/content_type", data.content_type)
+    kept = choose_kept("/expires_in", data.expires_in, services.uploader.limits)
+    shown = await services.presigned.begin(request.user.tenant_id, data, kept)
+    log.info("file.presigned", file_id=shown.id, bytes=data.size, **identify_caller(request))
+    return Response(shown, headers={"Location": f"/v1/files/{shown.id}"})
+
+
+def choose_kept(pointer: str, expires_in: float | None, limits: UploadLimits) -> float:
+    """Return how many seconds a file is kept. Raises Problem (422) beyond the limit."""
     kept = expires_in or limits.kept
     if not kept <= limits.kept_longest:  # nan is not
-        raise invalid(FieldError("expires_in", f"must be at most {limits.kept_longest:g} s"))
-    tenant_id = request.user.tenant_id
-    shown: FileView | PresignedFile
-    if presign:
-        if sha256 is not None or content_digest is not None:
-            raise invalid(FieldError("sha256", "belongs into the body of a presigned upload"))
-        wanted = await read_presign(request)
-        shown = await services.presigned.begin(tenant_id, wanted, kept)
-        log.info("file.presigned", file_id=shown.id, bytes=wanted.size, **identify_caller(request))
-    else:
-        announced = read_announced(request.headers, content_digest, sha256, kept)
-        file = await services.uploader.receive(request, tenant_id, announced)
-        shown = view(file)
-        log.info("file.uploaded", file_id=shown.id, bytes=file.size, **identify_caller(request))
-    return Response(shown, headers={"Location": f"/v1/files/{shown.id}"})
+        raise invalid(FieldError(pointer, f"must be at most {limits.kept_longest:g} s"))
+    return kept
 
 
 @get("/files", summary="List your files", operation_id="list_files", **needs(Scope.READ), responses=document(*ANY_CALL))
@@ -171,7 +185,7 @@ def view(row: FileRow) -> FileView:
 def make_router(services: FileServices) -> Router:
     return Router(
         "/",
-        route_handlers=[upload_file, list_files, get_file, download_file, delete_file],
+        route_handlers=[upload_file, presign_upload, list_files, get_file, download_file, delete_file],
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         request_max_body_size=None,  # uploads have a limit of their own
         tags=["Files"],

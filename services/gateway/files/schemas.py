@@ -38,6 +38,8 @@ class PresignUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The SHA-256 of the file in hexadecimal. It is shown in the file, and not checked."""
     content_type: ContentType = BINARY
     """The media type of the file."""
+    expires_in: Annotated[float, Meta(gt=0)] | None = None
+    """How many seconds after its upload the file is deleted. By default after a day."""
 
 
 class PresignedUpload(msgspec.Struct, frozen=True, kw_only=True):

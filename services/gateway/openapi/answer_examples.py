@@ -138,8 +138,16 @@ ANSWERS: dict[str, Any] = {
         "has_more": False,
     },
     "create_key 201": KEY | {"last_used_at": None, "key": "ch_BfDwyWTSQ7pTbJvhgWCh05Z8dTHmaHBD1yfaHgR3RzQ"},
-    "upload_file 201": FILE,
     "FileView": FILE,
+    "PresignedFile": {
+        "id": FILE["id"],
+        "upload": {
+            "method": "PUT",
+            "url": "https://bucket.s3.eu-central-1.amazonaws.com/…?X-Amz-Signature=…",
+            "headers": {"Content-Type": "audio/flac", "Content-Length": "1048576"},
+            "expires_at": "2026-11-21T10:33:32.488Z",
+        },
+    },
     "FilePage": {"items": [FILE], "next_cursor": None},
     "KeyView": KEY,
     "KeyPage": {"items": [KEY], "next_cursor": None},

@@ -47,7 +47,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
             {"custom_id": "b", "inputs": {"x": [[2]]}, "priority": "normal"},
         ],
     },
-    "upload_file": {"with presign": {"size": 1_048_576, "content_type": "audio/flac"}},
+    "presign_upload": {"a recording": {"size": 1_048_576, "content_type": "audio/flac"}},
     "create_webhook": {
         "some jobs": {"url": HOOK, "events": ["job.failed"], "models": ["echo"], "rate_limit": 50},
         "all jobs": {"url": HOOK},

@@ -91,11 +91,8 @@ BODIES: dict[str, Any] = {
         "required": True,
     },
     "upload_file": {
-        "description": "The bytes of the file; with `presign`, a PresignUpload.",
-        "content": {
-            "application/octet-stream": {"schema": FILE},
-            "application/json": {"schema": {"$ref": "#/components/schemas/PresignUpload"}},
-        },
+        "description": "The bytes of the file.",
+        "content": {"application/octet-stream": {"schema": FILE}},
         "required": True,
     },
     **{

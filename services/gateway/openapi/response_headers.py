@@ -64,6 +64,7 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("put_pipeline", "201"): ("Location",),
     ("create_key", "201"): ("Location",),
     ("upload_file", "201"): ("Location",),
+    ("presign_upload", "201"): ("Location",),
     ("download_file", "200"): OF_FILE,
     ("create_openai_batch", "200"): ("Idempotency-Replayed",),
     ("create_openai_batch", "409"): ("Retry-After",),

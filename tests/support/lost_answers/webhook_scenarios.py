@@ -12,7 +12,6 @@ from tests.support.lost_answers.world import DELIVERY_SECONDS, World, parse
 from tests.support.s3.replacement import replace
 from tests.support.waiting import eventually
 
-PRESIGN = {"presign": "true"}
 RELEASE_SECONDS = 45.0
 RELEASED, RELEASED_BY_END = ["gateway/webhooks: release_blocked"], ["notifier/delivery_attempts: release_blocked"]
 # One that ends just now moves to another partition, where an update cannot follow it.
@@ -168,7 +167,7 @@ async def use_files(world: World) -> None:
     wrong = {"sha256": "0" * 64}
     await client.call("POST", "/v1/files", 422, content=b"x" * 5000, params=wrong)
     for size, status in ((5, 200), (6, 409)):
-        made = (await client.call("POST", "/v1/files", 201, params=PRESIGN, json={"size": size})).json()
+        made = (await client.call("POST", "/v1/files/presign", 201, json={"size": size})).json()
         upload = made["upload"]
         async with httpx.AsyncClient(timeout=40) as http:
             sent = b"12345".ljust(size)

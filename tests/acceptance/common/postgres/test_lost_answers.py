@@ -203,7 +203,7 @@ async def check_promises(world: World) -> None:
     ("statement", "path", "options"),
     [
         ("gateway/files: begin_upload", "/v1/files", {"content": b"x" * 5000}),
-        ("gateway/files: begin_upload", "/v1/files?presign=true", {"json": {"size": 5000}}),
+        ("gateway/files: begin_upload", "/v1/files/presign", {"json": {"size": 5000}}),
         ("gateway/jobs/inputs: begin_large_inputs", "/v1/jobs", {"json": {"model": "echo", "inputs": LARGE}}),
     ],
 )

@@ -21,13 +21,14 @@ from tests.support.stacks.key_command import make_key
 from tests.support.stacks.own_gateway import another_gateway
 
 CONTENT = os.urandom(3_000_000)
-PRESIGN = {"presign": "true"}
 MISTAKES: list[tuple[dict[str, Any], int, list[str]]] = [
     ({"size": -1}, 422, ["/size"]),
     ({"size": 1, "sha256": "x"}, 422, ["/sha256"]),
     ({"size": 1, "content_type": "png"}, 422, ["/content_type"]),
     ({"size": 1, "content_type": "image/png\n"}, 422, ["/content_type"]),
     ({"size": 1, "name": "x"}, 422, ["/name"]),
+    ({"size": 1, "expires_in": 1e9}, 422, ["/expires_in"]),
+    ({"size": 1, "expires_in": 0}, 422, ["/expires_in"]),
     ({"size": 6 * 1024**3}, 413, []),
 ]
 
@@ -47,7 +48,7 @@ async def sending(stack: Stack, bucket: dict[str, str]) -> AsyncIterator[Service
 
 
 async def presign(api: Api, status: int = 201, **wanted: Any) -> dict[str, Any]:
-    response = await api.http.post("/v1/files", params=PRESIGN, json=wanted)
+    response = await api.http.post("/v1/files/presign", json=wanted)
     assert response.status_code == status, response.text
     found: dict[str, Any] = response.json()
     return found
@@ -176,7 +177,7 @@ async def test_a_presigned_upload_counts_against_the_quota(stack: Stack, on_s3: 
 
 async def test_a_folder_says_what_to_do_instead(stack: Stack, api: Api) -> None:
     problem = await presign(api, 422, size=1)
-    assert problem["errors"][0]["pointer"] == "presign"
+    assert problem["errors"][0]["pointer"] == ""
     assert "POST /v1/files" in problem["detail"]
 
 

@@ -78,6 +78,7 @@ async def test_every_call_returns_what_is_documented(tenant: Tenant, receiver: R
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
         if not path.startswith(OPENAI)  # its calls need other models
+        and operation["operationId"] != "presign_upload"  # the store is a folder
     ]
     for method, path, operation in sorted(calls, key=lambda call: removes(call[0], call[1])):  # removals last
         ids = tenant.ids
