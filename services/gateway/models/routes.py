@@ -12,6 +12,7 @@ from litestar.params import SkipValidation
 from common.job_states import Priority
 from common.reuse.choice import read_default
 from common.tensors import Signature
+from common.views.job import format_optional_time
 from services.gateway.auth.model_permissions import may_run, select_models
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
@@ -118,7 +119,7 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Work
         max_running=model.max_running,
         max_running_per_tenant=model.max_running_per_tenant,
         reuse_seconds=read_default(model.settings),
-        loaded_at=model.loaded_at,
+        loaded_at=format_optional_time(model.loaded_at),
         residency=view_residency(workloads.residencies.get(model.name)),
     )
 
@@ -131,7 +132,7 @@ def view_residency(found: Residency | None) -> ResidencyView | None:
         memory=found.memory,
         load_seconds=None if found.load_seconds is None else round(found.load_seconds, 3),
         place=found.place,
-        expected_at=found.expected_at,
+        expected_at=format_optional_time(found.expected_at),
         why=found.why,
     )
 

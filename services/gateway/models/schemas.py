@@ -1,12 +1,12 @@
 """The catalogue as it is answered."""
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from common.job_states import Priority
 from common.tensors import Datatype
+from common.views.job import Time
 from services.gateway.models.store import ResidencyState
 
 
@@ -52,7 +52,7 @@ class ResidencyView(msgspec.Struct, frozen=True, kw_only=True):
     """How long a load takes, on average. Null: it was never loaded."""
     place: int | None
     """The number of the model in the order of loads, from 1. Null: nobody waits for it."""
-    expected_at: datetime | None
+    expected_at: Time | None
     """When it can probably run. Null: it is not known, or nobody waits for it."""
     why: str | None
     """Why it has this place, as a sentence. Null: nobody waits for it."""
@@ -112,7 +112,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
     Null: only jobs that ask for it do, and of a pipeline.
     """
-    loaded_at: datetime | None
+    loaded_at: Time | None
     """When Charonia saw that Triton had loaded what runs now. Results from before it answer no later job.
 
     They do if `charonia.weights` in the model's configuration is the same. Null: it is not known, and of a pipeline.
