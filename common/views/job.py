@@ -77,9 +77,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """Why a queued job does not run yet; null otherwise, and in the answer to a submit that does not wait."""
     webhook_status: WebhookStatus | None
     """The state of the job's webhooks, also to subscriptions. `pending`: one is being sent, or the job has its own and
-    has not ended. `failed`: one was given up. `succeeded`: all have arrived. `none`: there are none.
+    has not ended. `failed`: one was given up, or canceled with its subscription. `succeeded`: all have arrived.
+    `none`: there are none.
 
-    Null where it is not read: in lists, results of batches, events and the answer to a cancel.
+    Null where it is not read: in lists, results of batches, events and the answer to a cancel. So it is in the answer
+    to a submit that does not wait, unless the job has a webhook of its own and has not ended.
     """
     metadata: Object
     """Your `metadata`, unchanged."""

@@ -89,13 +89,13 @@ async def submit_job(
     if streams:
         services.waiters.check_capacity(request.user.tenant_id)  # before anything is written
     row, has_webhook, replayed, outputs = await submit_body(request, services, idempotency_key)
+    has_ended = row.status in TERMINAL  # it took a result at once
     view = view_job(
         row,
         services.urls,
-        webhook_status="pending" if has_webhook else "none",
+        webhook_status="pending" if has_webhook and not has_ended else None,
         outputs=None if outputs is None else services.urls.add_file_urls(outputs, job=row.sharing_id),
     )
-    has_ended = row.status in TERMINAL  # it took a result at once
     if has_ended and outputs is None:  # a large one, or at an earlier request
         view = await read_view(request, row, services) or view
     headers = {"Location": f"/v1/jobs/{view.id}"}

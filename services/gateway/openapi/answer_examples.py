@@ -103,7 +103,7 @@ WINDOW = {"queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95"
 
 # By operation and status; else by schema.
 ANSWERS: dict[str, Any] = {
-    "submit_job 202": QUEUED,
+    "submit_job 202": QUEUED | UNREAD,
     "retry_job 202": QUEUED | {"model": "work_small"},
     "cancel_job 202": JOB | STARTED | UNREAD | {"status": "canceling"},
     "list_dead_letters 200": {"items": [FAILED | UNREAD], "next_cursor": None},

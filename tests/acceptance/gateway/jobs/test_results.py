@@ -32,7 +32,7 @@ async def test_text_of_an_image_arrives_in_a_signed_webhook(api: Api, receiver: 
 async def test_job_can_be_polled(api: Api) -> None:
     submitted = await api.submit("echo", {"x": [[1.5, -2.0], [0.25, 4.0]]})
     assert (submitted.status, submitted.attempt, submitted.max_attempts) == ("queued", 0, 5)
-    assert (submitted.outputs, submitted.error) == (None, None)
+    assert (submitted.outputs, submitted.error, submitted.webhook_status) == (None, None, None)
     assert (submitted.started_at, submitted.finished_at) == (None, None)
     assert submitted.metrics == Metrics(None, None, None)
 
