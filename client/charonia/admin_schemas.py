@@ -162,7 +162,7 @@ class JobWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Your jobs of one model and priority. `scheduled` ones are among those `waiting`."""
+    """Your jobs of one model and priority. `scheduled` ones wait for a time, and are not among those `waiting`."""
 
     model: str
     priority: str

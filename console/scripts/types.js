@@ -186,7 +186,7 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  * @typedef {object} StatsItem
  * @property {string} model
  * @property {string} priority
- * @property {number} waiting
+ * @property {number} waiting without scheduled ones
  * @property {number} scheduled
  * @property {number} running
  * @property {string | null} oldest_waiting_at

@@ -105,7 +105,7 @@ function Charts({ stats, minutes }) {
   const bars = (/** @type {"waiting" | "running" | "ended" | "failed"} */ name) =>
     minutes?.map((minute) => ({ at: minute.at, count: minute[name] })) ?? null;
   return html`<div class="tiles charts">
-    <${Tile} title="Waiting" value=${formatCount(sum((item) => item.waiting) - scheduled)} link=${linkTo("/jobs", { status: "queued" })}
+    <${Tile} title="Waiting" value=${formatCount(sum((item) => item.waiting))} link=${linkTo("/jobs", { status: "queued" })}
       note=${scheduled ? `jobs now, and ${formatCount(scheduled)} scheduled` : "jobs now"}><${HourChart} bars=${bars("waiting")} tone="waited" /><//>
     <${Tile} title="Running" value=${formatCount(sum((item) => item.running))} link=${linkTo("/jobs", { status: "processing" })}
       note="jobs now"><${HourChart} bars=${bars("running")} tone="ran" /><//>
@@ -185,7 +185,7 @@ function ByModel({ stats, models }) {
               <td><a href=${linkTo(`/models/${encodeURIComponent(item.model)}`)} data-row>${item.model}</a></td>
               <td class="wide">${item.priority}</td>
               <td><${StatusBadge} of=${model ? nameState(model) : "away"} /></td>
-              <td class="number">${formatCount(item.waiting - item.scheduled)}</td>
+              <td class="number">${formatCount(item.waiting)}</td>
               <td class="number">${formatCount(item.running)}</td>
               <td class="number">${formatCount(hour.ended)}</td>
               <td class="number wide">${formatCount(hour.failed)}</td>

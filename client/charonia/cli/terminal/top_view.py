@@ -157,11 +157,11 @@ def summarize(snapshot: Snapshot) -> Text:
     ended = sum(each.last_5_minutes.ended_per_minute for each in items)
     dead = f"{snapshot.dead_letters}{'+' if snapshot.dead_letters >= MOST_DEAD_LETTERS else ''}"
     details = [f"{number:,} {name}" for name, number in waiting.items() if number]
-    details += [f"{scheduled:,} of them later"] if scheduled else []
     return Text.assemble(
         ("waiting ", "dim"),
         (f"{sum(waiting.values()):,}", "bold"),
         (f" ({', '.join(details)})" if details else "", "dim"),
+        (f"  scheduled {scheduled:,}" if scheduled else "", "dim"),
         ("  running ", "dim"),
         (f"{sum(each.running for each in items):,}", "bold cyan"),
         "\n",

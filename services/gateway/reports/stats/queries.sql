@@ -2,9 +2,10 @@
 -- within the same limit.
 
 -- name: count_waiting
--- Counts the waiting jobs of a tenant ($1) by model and priority, at most $2, oldest first: all of them, those whose time
--- has not come, and since when the oldest of the others waits. The BETWEEN and the order make the planner use the index.
-SELECT model, priority, count(*) AS waiting, count(*) FILTER (WHERE run_at > now()) AS scheduled,
+-- Counts the waiting jobs of a tenant ($1) by model and priority, at most $2, oldest first: those that are due, those whose
+-- time has not come, and since when the oldest due one waits. The BETWEEN and the order make the planner use the index.
+SELECT model, priority, count(*) FILTER (WHERE run_at <= now()) AS waiting,
+       count(*) FILTER (WHERE run_at > now()) AS scheduled,
        min(greatest(created_at, run_at)) FILTER (WHERE run_at <= now()) AS oldest_at
 FROM (
   (

@@ -44,13 +44,13 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     priority: Priority
     """The priority of the jobs."""
     waiting: Count
-    """How many jobs wait, scheduled ones included. At most a million of your jobs are counted, the oldest first."""
+    """How many jobs wait, without scheduled ones. At most a million of both are counted, the oldest first."""
     scheduled: Count
-    """How many of these wait for a time: their `run_at`, or that of their next attempt."""
+    """How many jobs wait for a time: their `run_at`, or that of their next attempt."""
     running: Count
     """How many jobs run."""
     oldest_waiting_at: Time | None
-    """Since when the oldest job waits that waits for no time; null without one."""
+    """Since when the oldest of the waiting jobs waits; null without one."""
     last_5_minutes: WindowView
     """What ended in the last 5 minutes."""
     last_60_minutes: WindowView

@@ -22,9 +22,9 @@ class Queue(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    jobs: int
-    scheduled: int  # of these, jobs whose time has not come
-    oldest_at: datetime | None  # since when the oldest of the others waits
+    jobs: int  # that are due
+    scheduled: int  # whose time has not come
+    oldest_at: datetime | None  # since when the oldest due one waits
 
 
 class Ended(NamedTuple):

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from charonia.admin_schemas import JobWindow, QueueStats, Stats
 from charonia.cli.terminal.top_view import WIDTHS, Snapshot, TopView, make_rows, show_count, show_wait
@@ -79,6 +80,12 @@ def test_a_model_is_one_row_for_all_priorities() -> None:
     assert lines[4].split() == ["MODEL", *WIDTHS]
     assert lines[5].split() == ["ocr", "ready", "3", "2h", "2/2", "12", "6.2", "2m", "2m"]
     assert lines[6].split() == ["gone", "away", "0", "–", "1", "0", "0", "–", "–"]
+
+
+def test_scheduled_jobs_stand_beside_those_that_wait() -> None:
+    later = msgspec.structs.replace(make_queue("ocr", "high", 1), scheduled=1_200)
+    lines = render(TopView("http://a", make_snapshot([make_model("ocr")], [later])))
+    assert lines[1].strip() == "waiting 1 (1 high)  scheduled 1,200  running 1"
 
 
 def test_many_models_with_long_names_fit() -> None:
