@@ -15,7 +15,7 @@ from common.postgres.database import Connection, to_columns
 
 QUERIES = sql.load("common.postgres", "audit_log.sql")
 
-Action: TypeAlias = Literal[
+TenantAction: TypeAlias = Literal[
     "tenant.created",
     "tenant.updated",
     "tenant.paused",
@@ -29,13 +29,12 @@ Action: TypeAlias = Literal[
     "webhook.rotated",
     "webhook.enabled",
     "webhook.disabled",
-    "model.updated",
-    "model.paused",
-    "model.resumed",
     "pipeline.created",
     "pipeline.updated",
     "pipeline.deleted",
 ]
+# A change of a model concerns every tenant, so no tenant sees it.
+Action: TypeAlias = Literal[TenantAction, "model.updated", "model.paused", "model.resumed"]
 
 
 class AuditEntry(NamedTuple):

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import Parameter, SkipValidation
 
 from common import ids
-from common.postgres.audit_log import Action
+from common.postgres.audit_log import TenantAction
 from common.views.job import format_time
 from services.gateway.admin.audit.schemas import AuditEntryView, AuditPage
 from services.gateway.admin.audit.store import NEWEST, AuditRow, AuditStore
@@ -26,7 +26,7 @@ Caller = Request[Key, Any, Any]
 
 
 class AuditFilter(ListFilter, frozen=True, kw_only=True, tag="audit_log"):
-    action: Action | None = None
+    action: TenantAction | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -49,13 +49,13 @@ Services = NamedDependency[SkipValidation[AuditServices]]
 async def list_audit_log(
     request: Caller,
     services: Services,
-    action: Annotated[Action | None, Parameter(description="Only changes of this kind.")] = None,
+    action: Annotated[TenantAction | None, Parameter(description="Only changes of this kind.")] = None,
     since: Annotated[str | None, make_time_filter("Only changes made at this time or later.")] = None,
     until: Annotated[str | None, make_time_filter("Only changes made before this time.")] = None,
     limit: Limit = 100,
     cursor: CursorParameter = None,
 ) -> AuditPage:
-    """Return the changes to your keys, webhooks, secrets and limits, newest first.
+    """Return the changes to your keys, webhooks, secrets, pipelines and limits, newest first.
 
     Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
     """

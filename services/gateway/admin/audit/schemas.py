@@ -1,9 +1,14 @@
 """Response bodies of the audit log."""
 
-import msgspec
+from typing import Annotated, get_args
 
-from common.postgres.audit_log import Action
+import msgspec
+from msgspec import Meta
+
+from common.postgres.audit_log import TenantAction
 from common.views.job import Object, Time
+
+ShownAction = Annotated[str, Meta(extra_json_schema={"enum": [*get_args(TenantAction)]})]
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,10 +20,10 @@ class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
     """When the change was made."""
     actor: str
     """Who made it: the id of an API key, a command of the operators such as `keys revoke`, or a service."""
-    action: Action
+    action: ShownAction
     """What was done."""
     target: str
-    """The id of the tenant, key or webhook that was changed."""
+    """What was changed: the id of the tenant, key or webhook, or the name of the pipeline."""
     changes: Object
     """The new value of each changed field. Of headers it has the names, and of URLs no query."""
 
