@@ -1,4 +1,4 @@
-"""Waiting for a job in a submit and in a get."""
+"""Waiting for a job in a submit and in a get, and refusals."""
 
 import asyncio
 import warnings
@@ -17,7 +17,8 @@ from common.views.job import JobUrls, JobView
 from services.gateway.auth.authentication import Authenticator, Connection, unauthorized
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
-from services.gateway.http.problems import Problem
+from services.gateway.http.problems import LATER, Problem
+from services.gateway.jobs.runs.retry import Refusal
 from services.gateway.jobs.runs.views import RunViewer
 from services.gateway.jobs.store import FoundJob, JobStore
 from services.gateway.jobs.wait_reasons import WaitExplainer
@@ -29,8 +30,8 @@ from tests.unit.gateway.samples import ROW
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Litestar's own parameters
     from services.gateway.jobs.dependencies import JobServices
-    from services.gateway.jobs.read_routes import get_job
-    from services.gateway.jobs.routes import await_end
+    from services.gateway.jobs.read_routes import get_job, lack_outputs
+    from services.gateway.jobs.routes import await_end, refuse_retry
 
 OVERLOADED = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", "too many wait")
 REVOKED = unauthorized("it was revoked")
@@ -130,3 +131,28 @@ async def test_a_key_revoked_during_the_wait_is_refused() -> None:
 async def ask(world: World, wait: float) -> object:
     given = {"request": world, "job_id": ids.encode(ids.Kind.JOB, ROW.id), "wait": wait, "services": world.services}
     return await cast("Any", get_job.fn)(**given)
+
+
+FOUND = FoundJob(ROW, None, "none", None, erased=False)
+STEPS_NOT_ENDED, STEPS_REMOVED = Refusal("steps_not_ended", "try again soon"), Refusal("steps_removed", "deleted")
+
+
+@pytest.mark.parametrize(
+    ("refused", "passes"),
+    [
+        (refuse_retry(FOUND, STEPS_NOT_ENDED), True),
+        (refuse_retry(FOUND, STEPS_REMOVED), False),
+        (refuse_retry(FOUND, None), False),
+        (lack_outputs(Status.PROCESSING), True),
+        (lack_outputs(Status.FAILED), False),
+    ],
+)
+def test_a_refusal_whose_cause_passes_says_when_to_repeat(refused: Problem, passes: bool) -> None:
+    assert refused.headers == (LATER if passes else {})
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED, Status.EXPIRED])
+def test_a_job_without_outputs_is_not_an_unknown_one(status: Status) -> None:
+    refused = lack_outputs(status)
+    assert (refused.status, refused.code) == (404, "no_outputs")
+    assert lack_outputs(None).code == "not_found"
