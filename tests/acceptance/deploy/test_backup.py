@@ -267,8 +267,8 @@ async def list_ends(api: Api, jobs: set[str]) -> list[str]:
 
 async def check_large_output(api: Api, job_id: str) -> None:
     (output,) = (await api.get(job_id)).outputs or []
-    assert output.url is not None
-    content = await api.http.get(output.url)
+    assert output.download_url is not None
+    content = await api.http.get(output.download_url)
     assert (content.status_code, len(content.content)) == (200, output.size)
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 from common.postgres.audit_log import TenantAction
 from common.views.job import Object, Time
 
-ShownAction = Annotated[str, Meta(extra_json_schema={"enum": [*get_args(TenantAction)]})]
+ShownAction = Annotated[str, Meta(extra_json_schema={"enum": sorted(get_args(TenantAction))})]
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):

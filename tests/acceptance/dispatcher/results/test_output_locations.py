@@ -47,7 +47,7 @@ async def test_outputs_go_to_the_location(customer: Customer, receiver: Receiver
     job = await customer.api.run("echo", INPUTS, output=target, webhook={"url": inbox.url})
     output = find_output(job)
     url = f"{target['location']}{job.id}/1/y"
-    assert (output.location, output.data, output.file, output.url) == (url, None, None, None)
+    assert (output.location, output.data, output.file, output.download_url) == (url, None, None, None)
     assert (output.size, output.sha256) == (len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
     assert await customer.read(url) == CONTENT
     (delivery,) = await inbox.wait()

@@ -17,7 +17,7 @@ async def run_large(api: Api, size: int) -> None:
     output = job.file("result")
     assert (output.size, output.sha256) == (size, hashlib.sha256(bytes(size)).hexdigest())
     digest, seen = hashlib.sha256(), 0
-    async with api.http.stream("GET", output.url or "") as response:
+    async with api.http.stream("GET", output.download_url or "") as response:
         async for piece in response.aiter_raw():
             digest.update(piece)
             seen += len(piece)

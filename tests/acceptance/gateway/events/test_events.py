@@ -137,7 +137,7 @@ async def test_a_poller_of_a_running_job_goes_on_after_the_last_event_it_has(api
         assert page["next_cursor"] is None
         seen.extend(page["items"])
         polls += bool(page["items"])
-        return seen[-1]["type"] == SUCCEEDED
+        return bool(seen[-1]["type"] == SUCCEEDED)
 
     await eventually(poll, "the job has ended")
     assert polls > 1

@@ -47,14 +47,14 @@ async def test_job_with_a_megabyte_of_inputs_and_outputs_succeeds(
     event = delivery.verify(await api.callback_secret())
     sent = event.data.file("y")
     assert (sent.file, sent.sha256) == (output.file, output.sha256)
-    assert sent.url is not None
+    assert sent.download_url is not None
     async with httpx.AsyncClient(timeout=30) as http:  # without a key
-        fetched = await http.get(sent.url)
+        fetched = await http.get(sent.download_url)
         assert (fetched.status_code, fetched.content) == (
             200,
             array.array("f", (2 * each for each in values)).tobytes(),
         )
-        forged = await http.get(sent.url.replace("expires=1", "expires=2"))
+        forged = await http.get(sent.download_url.replace("expires=1", "expires=2"))
         assert forged.status_code == 403
 
 

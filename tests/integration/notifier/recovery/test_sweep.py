@@ -74,7 +74,7 @@ async def test_each_failed_delivery_is_sent_once_oldest_first(
         sent.append([claim.id for claim in claims])
         await forget_failures(database, webhook)
     assert sent == [deliveries[1:4], deliveries[4:7], deliveries[7:]]
-    assert (await find(database, tenant, webhook, recovery))[4:] == (7, True)
+    assert (await find(database, tenant, webhook, recovery))[4:6] == (7, True)
 
 
 async def test_it_continues_where_another_notifier_stopped(
@@ -87,11 +87,11 @@ async def test_it_continues_where_another_notifier_stopped(
     recovery = await add_recovery(database, webhook)
     assert await tick(database, steps)
     await steps.attempt(OK)
-    assert (await find(database, tenant, webhook, recovery))[4:] == (3, False)
+    assert (await find(database, tenant, webhook, recovery))[4:6] == (3, False)
     assert not await other.recovery.advance()  # not due yet
     assert await tick(database, other)
     assert len(await other.attempt(OK)) == 2
-    assert (await find(database, tenant, webhook, recovery))[4:] == (5, True)
+    assert (await find(database, tenant, webhook, recovery))[4:6] == (5, True)
     assert not await tick(database, other)
 
 
@@ -164,7 +164,7 @@ async def test_test_events_are_not_sent_again(database: Database, tenant: UUID, 
     await steps.attempt(GIVEN_UP)
     recovery = await add_recovery(database, webhook)
     assert await tick(database, steps)
-    assert (await find(database, tenant, webhook, recovery))[4:] == (0, True)
+    assert (await find(database, tenant, webhook, recovery))[4:6] == (0, True)
 
 
 async def test_no_period_is_too_long(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
