@@ -8,7 +8,7 @@ import msgspec
 from charonia.model_schemas import (
     Percentiles,
 )
-from charonia.schemas import ApiObject, AttemptFailure, FieldError
+from charonia.schemas import ApiObject, AttemptFailure, FieldProblem
 
 Scope = Literal["submit", "read", "admin"]
 """What a key may do."""
@@ -34,7 +34,7 @@ class WebhookData(ApiObject, frozen=True, kw_only=True):
     secret: str | None = None
     old_secret_until: datetime | None = None
     public_key: str | None = None
-    warnings: list[FieldError] = msgspec.field(default_factory=list)
+    warnings: list[FieldProblem] = msgspec.field(default_factory=list)
 
 
 class WebhookSecret(ApiObject, frozen=True):

@@ -25,7 +25,7 @@ from charonia.errors import (
 )
 from charonia.openai_schemas import read_openai_error
 from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, read_retry_after, was_never_sent
-from charonia.schemas import FieldError, Problem
+from charonia.schemas import FieldProblem, Problem
 
 EVENT_STREAM = "text/event-stream"
 TRACE_RESPONSE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-.*")
@@ -129,7 +129,7 @@ def check_key(key: str | None) -> None:
     """Raise InvalidInput if the key is given and the gateway would not take it."""
     if key is not None and not (isinstance(key, str) and IDEMPOTENCY_KEY.fullmatch(key)):
         text = "must have 1 to 255 visible ASCII characters; give another key, or None for a new one"
-        raise InvalidInput([FieldError("idempotency_key", text)])
+        raise InvalidInput([FieldProblem("idempotency_key", text)])
 
 
 def add_headers(call: Call, headers: Mapping[str, str], wait: float = 0.0) -> Call:

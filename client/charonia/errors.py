@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from charonia.schemas import FieldError, JobData
+from charonia.schemas import FieldProblem, JobData
 
 
 class CharoniaError(Exception):
@@ -40,9 +40,9 @@ class ResumeError(CharoniaError):
 class InvalidInput(CharoniaError, ValueError):
     """An input does not fit the model, or is too large. Nothing was sent."""
 
-    def __init__(self, errors: Sequence[FieldError]) -> None:
+    def __init__(self, errors: Sequence[FieldProblem]) -> None:
         super().__init__("; ".join(map(str, errors)))
-        self.errors: list[FieldError] = list(errors)
+        self.errors: list[FieldProblem] = list(errors)
 
 
 class ConnectionFailed(CharoniaError, ConnectionError):
@@ -105,7 +105,7 @@ class APIError(CharoniaError):
         status: int,
         code: str,
         detail: str,
-        errors: Sequence[FieldError] = (),
+        errors: Sequence[FieldProblem] = (),
         retry_after: float | None = None,
         trace_id: str | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class APIError(CharoniaError):
         self.status = status
         self.code = code
         self.detail = detail
-        self.errors: list[FieldError] = list(errors)
+        self.errors: list[FieldProblem] = list(errors)
         self.retry_after = retry_after
         self.trace_id = trace_id
 

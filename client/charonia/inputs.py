@@ -14,7 +14,7 @@ from charonia.model_schemas import (
     TensorInfo,
 )
 from charonia.references import FileId, Url
-from charonia.schemas import FieldError, FileData
+from charonia.schemas import FieldProblem, FileData
 from charonia.tensors import (
     MAX_RANK,
     SIZES,
@@ -55,7 +55,7 @@ def read_files(inputs: Inputs, limit: int) -> dict[str, Any]:
         try:
             found[name] = _read(value, limit * 3 // 4)  # base64 takes 4 bytes for 3
         except (Mistake, OSError, ValueError) as error:  # noqa: PERF203 -- each mistake is reported
-            errors.append(FieldError(_point(name), str(error)))
+            errors.append(FieldProblem(_point(name), str(error)))
     if errors:
         raise InvalidInput(errors)
     return found
@@ -95,9 +95,9 @@ def encode_inputs(model: ModelInfo, inputs: Inputs) -> list[Tensor]:
                 raise Mistake(_explain_unknown(name, model.inputs))
             tensors.append(encode_input(value, declared[name], batched=bool(model.max_batch_size)))
         except Mistake as error:  # noqa: PERF203 -- each mistake is reported
-            errors.append(FieldError(_point(name), str(error)))
+            errors.append(FieldProblem(_point(name), str(error)))
     errors += [
-        FieldError("/inputs", f"input {each.name!r} ({show(each)}) is missing")
+        FieldProblem("/inputs", f"input {each.name!r} ({show(each)}) is missing")
         for each in model.inputs
         if not each.optional and each.name not in inputs
     ]
@@ -108,12 +108,12 @@ def encode_inputs(model: ModelInfo, inputs: Inputs) -> list[Tensor]:
     return tensors
 
 
-def _check_batch(tensors: Sequence[Tensor], most: int) -> list[FieldError]:
+def _check_batch(tensors: Sequence[Tensor], most: int) -> list[FieldProblem]:
     sizes = {each.shape[0] for each in tensors}
     if len(sizes) > 1:
-        return [FieldError("/inputs", f"the batch, the first dimension, differs between inputs: {sorted(sizes)}")]
+        return [FieldProblem("/inputs", f"the batch, the first dimension, differs between inputs: {sorted(sizes)}")]
     if sizes and not 1 <= min(sizes) <= most:
-        return [FieldError("/inputs", f"the batch has {min(sizes)} items; the model accepts 1 to {most}")]
+        return [FieldProblem("/inputs", f"the batch has {min(sizes)} items; the model accepts 1 to {most}")]
     return []
 
 
@@ -157,7 +157,7 @@ def check_sizes(model: ModelInfo, sizes: Mapping[str, int | None]) -> None:
     """Raise InvalidInput for each input whose file has more bytes than the model takes. None is not known."""
     most = {each.name: each.max_bytes for each in model.inputs}
     errors = [
-        FieldError(
+        FieldProblem(
             _point(name),
             f"the file has {size} bytes; this input takes {limit} at most. Make it smaller, or ask \
 your operator to raise CHARONIA_MAX_TENSOR_BYTES",
@@ -189,7 +189,7 @@ def find_only_input(model: ModelInfo) -> str:
     names = [each.name for each in model.inputs if not each.optional] or [each.name for each in model.inputs]
     if len(names) != 1:
         text = f"the model has the inputs {', '.join(map(repr, names))}; pass a dictionary with them as the item"
-        raise InvalidInput([FieldError("/inputs", text)])
+        raise InvalidInput([FieldProblem("/inputs", text)])
     return names[0]
 
 
@@ -200,7 +200,7 @@ def encode_unchecked(inputs: Inputs) -> dict[str, Any]:
         try:
             found[name] = _to_json(value)
         except Mistake as error:  # noqa: PERF203 -- it names the input
-            raise InvalidInput([FieldError(_point(name), str(error))]) from None
+            raise InvalidInput([FieldProblem(_point(name), str(error))]) from None
     return found
 
 
@@ -281,7 +281,7 @@ def encode_body(body: Any, limit: int) -> bytes:
     try:
         found = msgspec.json.encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidInput([FieldError("", f"cannot be written as JSON: {error}")]) from error
+        raise InvalidInput([FieldProblem("", f"cannot be written as JSON: {error}")]) from error
     if len(found) > limit:
-        raise InvalidInput([FieldError("/inputs", _explain_size("the request", len(found), limit))])
+        raise InvalidInput([FieldProblem("/inputs", _explain_size("the request", len(found), limit))])
     return found

@@ -12,7 +12,7 @@ import msgspec
 
 from charonia.errors import InvalidInput, ResumeError
 from charonia.journal_records import Beginning, Chunk, Dropped, Planned, Record, Submitted, read_record
-from charonia.schemas import FieldError
+from charonia.schemas import FieldProblem
 
 if sys.platform != "win32":
     import fcntl
@@ -135,7 +135,7 @@ def open_journal(path: Path | str, beginning: Beginning) -> Iterator[Journal]:
     The file is deleted at the end, unless an error ends the run after it has submitted something.
     """
     if Path(path).is_dir():
-        raise InvalidInput([FieldError("resume", f"{str(path)!r} is a folder; give the path of a file")])
+        raise InvalidInput([FieldProblem("resume", f"{str(path)!r} is a folder; give the path of a file")])
     journal = Journal(Path(path))
     while journal.is_stale():
         journal.close()

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from charonia.errors import InvalidInput
-from charonia.schemas import FieldError, Priority
+from charonia.schemas import FieldProblem, Priority
 
 DEFAULT_WAIT = 3600.0  # seconds
 MAX_DEPTH = 100  # of metadata
@@ -67,7 +67,7 @@ def make_fields(
 ) -> dict[str, Any]:
     """Return the fields of a submit besides its inputs. Raise InvalidInput for one that cannot be sent."""
     if not model:
-        raise InvalidInput([FieldError("model", "is empty; give the name of a model")])
+        raise InvalidInput([FieldProblem("model", "is empty; give the name of a model")])
     fields: dict[str, Any] = {"model": model}
     if priority is not None:
         fields["priority"] = priority
@@ -77,7 +77,7 @@ def make_fields(
         fields["metadata"] = metadata
     fields |= options or {}
     text = "has a NaN or an infinity, or is nested too deep; JSON has no such numbers: pass None or a text"
-    if errors := [FieldError(f"/{name}", text) for name, value in fields.items() if has_no_json(value)]:
+    if errors := [FieldProblem(f"/{name}", text) for name, value in fields.items() if has_no_json(value)]:
         raise InvalidInput(errors)
     return fields
 

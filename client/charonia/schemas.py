@@ -26,7 +26,7 @@ class ApiObject(msgspec.Struct, frozen=True, dict=True):
         self.__dict__["json"] = body
 
 
-class FieldError(msgspec.Struct, frozen=True):
+class FieldProblem(msgspec.Struct, frozen=True):
     """What is wrong with one field. `pointer` is a JSON pointer (RFC 6901), or the name of a parameter."""
 
     pointer: str
@@ -245,20 +245,20 @@ class BatchData(ApiObject, frozen=True, kw_only=True):
         return status in _OPEN or (self.finished_at is None and status not in _TERMINAL)
 
 
-class ItemError(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item of a batch that was refused. `index` is its position."""
 
     index: int
     custom_id: str | None
     type: str
     detail: str
-    errors: list[FieldError] = []
+    errors: list[FieldProblem] = []
 
 
 class BatchAccepted(BatchData, frozen=True, kw_only=True):
     """A new batch, and its refused items."""
 
-    errors: list[ItemError]
+    errors: list[RefusedItem]
 
 
 class ItemProblem(msgspec.Struct, frozen=True):
@@ -266,7 +266,7 @@ class ItemProblem(msgspec.Struct, frozen=True):
 
     type: str
     detail: str
-    errors: list[FieldError] = []
+    errors: list[FieldProblem] = []
 
 
 class BatchLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,7 +299,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     type: str = ""
     detail: str = ""
-    errors: list[FieldError] = []
+    errors: list[FieldProblem] = []
 
     @property
     def code(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Protocol
 
 from charonia.errors import ConnectionFailed, InvalidInput
 from charonia.references import FileId
-from charonia.schemas import FieldError
+from charonia.schemas import FieldProblem
 
 LARGE = 1024 * 1024  # bytes; paths and files above it are uploaded as files
 PIECE = 1024 * 1024  # bytes that are read at a time
@@ -32,10 +32,10 @@ class Source:
         self.position = 0
         if self._path is not None:
             if not self._path.is_file():
-                raise InvalidInput([FieldError("", f"there is no file {str(self._path)!r}")])
+                raise InvalidInput([FieldProblem("", f"there is no file {str(self._path)!r}")])
             self._file = None
         elif isinstance(self._file, io.TextIOBase) or not hasattr(self._file, "read"):
-            raise InvalidInput([FieldError("", "pass a path, bytes, or a file that is open in binary mode")])
+            raise InvalidInput([FieldProblem("", "pass a path, bytes, or a file that is open in binary mode")])
         self._start = self._file.tell() if self._file is not None and is_seekable(self._file) else 0
         self.size = measure(source)
 

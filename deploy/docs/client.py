@@ -45,9 +45,9 @@ SHOWN = {
             "Input",
             "AttemptData",
         ),
-        "AttemptFailure",
-        "FileData",
-        *("BatchData", "BatchAccepted", "ItemError", "BatchLine", "ItemProblem", "Replayed", "Skipped", "FieldError"),
+        *("AttemptFailure", "FileData"),
+        *("BatchData", "BatchAccepted", "RefusedItem", "BatchLine", "ItemProblem"),
+        *("Replayed", "Skipped", "FieldProblem"),
     ],
     "inputs.py": ["EncodedItem"],
     "admin_schemas.py": [

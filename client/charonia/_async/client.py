@@ -47,7 +47,7 @@ from charonia.model_schemas import (
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
 from charonia.schemas import (
-    FieldError,
+    FieldProblem,
     JobData,
     Output,
     Priority,
@@ -235,7 +235,7 @@ class AsyncCharonia:
         items or arguments than before.
         """
         if not hasattr(concurrency, "__index__") or concurrency < 1:
-            raise InvalidInput([FieldError("concurrency", f"must be a whole number from 1, not {concurrency!r}")])
+            raise InvalidInput([FieldProblem("concurrency", f"must be a whole number from 1, not {concurrency!r}")])
         timeout = check_timeout(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
         found = await self.models[model]

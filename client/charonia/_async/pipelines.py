@@ -12,7 +12,7 @@ from charonia._async.transport import AsyncTransport
 from charonia.calls import Call, get
 from charonia.errors import InvalidInput
 from charonia.pipeline_schemas import CheckedPipeline, PipelineData
-from charonia.schemas import FieldError
+from charonia.schemas import FieldProblem
 
 
 class AsyncPipelines:
@@ -56,6 +56,6 @@ class AsyncPipelines:
     def _path(self, name: str, suffix: str = "") -> str:
         if name in ("", ".", "..") or "/" in name:
             raise InvalidInput(
-                [FieldError("name", f"is {name!r}; it must not be empty, `.` or `..`, and must have no `/`")]
+                [FieldProblem("name", f"is {name!r}; it must not be empty, `.` or `..`, and must have no `/`")]
             )
         return f"/v1/pipelines/{quote(name, safe='')}{suffix}"

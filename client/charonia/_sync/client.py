@@ -48,7 +48,7 @@ from charonia.model_schemas import (
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
 from charonia.schemas import (
-    FieldError,
+    FieldProblem,
     JobData,
     Output,
     Priority,
@@ -236,7 +236,7 @@ class Charonia:
         items or arguments than before.
         """
         if not hasattr(concurrency, "__index__") or concurrency < 1:
-            raise InvalidInput([FieldError("concurrency", f"must be a whole number from 1, not {concurrency!r}")])
+            raise InvalidInput([FieldProblem("concurrency", f"must be a whole number from 1, not {concurrency!r}")])
         timeout = check_timeout(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
         found = self.models[model]

@@ -30,7 +30,7 @@ from charonia.results import Result
 from charonia.schemas import (
     AttemptData,
     Failure,
-    FieldError,
+    FieldProblem,
     Input,
     JobData,
     JobInputs,
@@ -236,5 +236,5 @@ class Job:
 def make_path(job_id: str, suffix: str = "") -> str:
     """Return the path of a job. Raise InvalidInput for an empty id."""
     if not job_id:
-        raise InvalidInput([FieldError("job_id", "is empty; give the id of a job")])
+        raise InvalidInput([FieldProblem("job_id", "is empty; give the id of a job")])
     return f"/v1/jobs/{quote(job_id, safe='')}{suffix}"

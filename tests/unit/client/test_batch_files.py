@@ -16,7 +16,7 @@ from charonia.cli.batch.run import LONGEST_PAUSE, choose_pause
 from charonia.errors import ConnectionFailed, InvalidRequest, RateLimited, ResumeError, TooLarge
 from charonia.journal import Journal, open_journal
 from charonia.journal_records import Beginning, Dropped, Planned, Submitted
-from charonia.schemas import Failure, FieldError
+from charonia.schemas import Failure, FieldProblem
 
 BEGINNING = Beginning("echo", "http://localhost", {})
 FAILURE = Failure("invalid_input", "wrong")
@@ -146,7 +146,7 @@ def test_results_go_on_after_the_last_whole_line(tmp_path: Path) -> None:
 
 def refuse(*pointers: str) -> InvalidRequest:
     return InvalidRequest(
-        422, "invalid_request", "the request is invalid", [FieldError(each, "no") for each in pointers]
+        422, "invalid_request", "the request is invalid", [FieldProblem(each, "no") for each in pointers]
     )
 
 

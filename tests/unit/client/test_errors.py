@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from charonia import Charonia, errors
 from charonia.errors import KnownJob
-from charonia.schemas import Failure, FieldError, JobData, Metrics
+from charonia.schemas import Failure, FieldProblem, JobData, Metrics
 
 JOB = JobData(
     id="job_1",
@@ -48,9 +48,9 @@ OF_ANSWERS: tuple[type[errors.APIError], ...] = (
 )
 ERRORS: list[errors.CharoniaError] = [
     *(kind("what is wrong") for kind in SIMPLE),
-    errors.InvalidInput([FieldError("/inputs/x", "is missing"), FieldError("/y", "is wrong")]),
+    errors.InvalidInput([FieldProblem("/inputs/x", "is missing"), FieldProblem("/y", "is wrong")]),
     *(kind(JOB) for kind in OF_JOBS),
-    *(kind(429, "some_code", "why", [FieldError("/x", "bad")], 2.5, "1" * 32) for kind in OF_ANSWERS),
+    *(kind(429, "some_code", "why", [FieldProblem("/x", "bad")], 2.5, "1" * 32) for kind in OF_ANSWERS),
 ]
 
 
