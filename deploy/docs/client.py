@@ -162,7 +162,7 @@ def show_field(target: ast.expr, kind: ast.expr | None) -> str:
 def is_shown(found: Function, owner: str) -> bool:
     if found.name == "__init__":
         return owner in CONSTRUCTED
-    return not found.name.startswith("_") or (found.name == "__getitem__" and ast.get_docstring(found) is not None)
+    return not found.name.startswith("_")
 
 
 def write_function(found: Function, owner: str = "") -> Iterator[str]:
@@ -179,8 +179,6 @@ def write_function(found: Function, owner: str = "") -> Iterator[str]:
 def write_signature(found: Function, owner: str, result: str) -> str:
     """Return the call of a function; a long one has a line for each parameter."""
     parameters = [each for each in list_parameters(found.args) if each != "self"]
-    if found.name == "__getitem__":
-        return f"{owner}[{', '.join(parameters)}] -> {result}"
     name = owner if found.name == "__init__" else f"{owner}.{found.name}" if owner else found.name
     end = "" if found.name == "__init__" else f" -> {result}"
     line = f"{name}({', '.join(parameters)}){end}"

@@ -59,7 +59,7 @@ class AsyncBatches:
             if isinstance(item, EncodedItem):
                 lines.append(item.line)
                 continue
-            found = found or await self._models[model]
+            found = found or await self._models.get(model)
             custom_id = None if custom_ids is None else custom_ids[index]
             lines.append(await encode_item(found, item, self._max_body, custom_id))
         call = submit("/v1/batches", b"\n".join(lines), idempotency_key, LINES)

@@ -238,7 +238,7 @@ class AsyncCharonia:
             raise InvalidInput([FieldProblem("concurrency", f"must be a whole number from 1, not {concurrency!r}")])
         timeout = check_timeout(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
-        found = await self.models[model]
+        found = await self.models.get(model)
         defaults = encode_body({"defaults": fields}, self._max_body)
         beginning = Beginning(model, self.url, msgspec.json.decode(defaults)["defaults"])
         with contextlib.nullcontext() if resume is None else open_journal(resume, beginning) as journal:

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from charonia._async.jobs import AsyncJob, make_path
-from charonia._async.pages import list_pages, read_pages
+from charonia._async.pages import list_pages
 from charonia._async.transport import AsyncTransport
 from charonia.calls import get, post
 from charonia.model_schemas import (
@@ -16,13 +16,13 @@ from charonia.schemas import JobData, Replayed, Status
 
 
 class AsyncModels:
-    """The models that the key may run."""
+    """The models and pipelines that the key may run."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
         self._known: dict[str, ModelInfo] = {}
 
-    async def __getitem__(self, name: str) -> ModelInfo:
+    async def get(self, name: str) -> ModelInfo:
         """Return a model as it is now. Raise NotFound."""
         return await self._read(name)
 
@@ -32,9 +32,10 @@ class AsyncModels:
         self._known[name] = await self._transport.call(call, ModelInfo, timeout)
         return self._known[name]
 
-    async def list(self) -> list[ModelInfo]:
-        """Return all models."""
-        return await read_pages(self._transport, "/v1/models", ModelInfo)
+    async def list(self) -> AsyncGenerator[ModelInfo, None]:
+        """Yield the models by name."""
+        async for model in list_pages(self._transport, "/v1/models", ModelInfo):
+            yield model
 
     async def _recall(self, name: str, timeout: float | None = None) -> tuple[ModelInfo, bool]:
         """Return a model as it was when it was last read, and whether that was just now."""

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from charonia._sync.jobs import Job, make_path
-from charonia._sync.pages import list_pages, read_pages
+from charonia._sync.pages import list_pages
 from charonia._sync.transport import Transport
 from charonia.calls import get, post
 from charonia.model_schemas import (
@@ -17,13 +17,13 @@ from charonia.schemas import JobData, Replayed, Status
 
 
 class Models:
-    """The models that the key may run."""
+    """The models and pipelines that the key may run."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._known: dict[str, ModelInfo] = {}
 
-    def __getitem__(self, name: str) -> ModelInfo:
+    def get(self, name: str) -> ModelInfo:
         """Return a model as it is now. Raise NotFound."""
         return self._read(name)
 
@@ -33,9 +33,9 @@ class Models:
         self._known[name] = self._transport.call(call, ModelInfo, timeout)
         return self._known[name]
 
-    def list(self) -> list[ModelInfo]:
-        """Return all models."""
-        return read_pages(self._transport, "/v1/models", ModelInfo)
+    def list(self) -> Iterator[ModelInfo]:
+        """Yield the models by name."""
+        yield from list_pages(self._transport, "/v1/models", ModelInfo)
 
     def _recall(self, name: str, timeout: float | None = None) -> tuple[ModelInfo, bool]:
         """Return a model as it was when it was last read, and whether that was just now."""

@@ -47,7 +47,8 @@ async def test_items_are_mapped(async_client: AsyncCharonia) -> None:
 
 
 async def test_models_and_jobs_are_listed(async_client: AsyncCharonia) -> None:
-    assert (await async_client.models["ocr"]).inputs[0].name == "image"
+    assert (await async_client.models.get("ocr")).inputs[0].name == "image"
+    assert "ocr" in [each.name async for each in async_client.models.list()]
     job = await async_client.submit("echo", x=1)
     async for listed in async_client.jobs.list(model="echo"):
         assert listed.id >= job.id

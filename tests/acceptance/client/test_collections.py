@@ -91,7 +91,7 @@ def test_keys_are_made_and_revoked(own_client: Charonia, stack: Stack) -> None:
             reader.submit("echo", x=1)
         own_client.keys.revoke(made.id)
         with pytest.raises(charonia.Unauthorized):
-            reader.models.list()
+            reader.models.get("echo")
     assert [each.action for each in own_client.audit_log()][:2] == ["key.revoked", "key.created"]
 
 
@@ -104,7 +104,7 @@ def test_the_numbers_count_the_jobs(own_client: Charonia) -> None:
     assert found.trace().spans[0].name == "job echo"
     assert found.waiting_for is None
     assert list(own_client.usage(model="unknown")) == []
-    model = own_client.models["echo"]
+    model = own_client.models.get("echo")
     assert model.slots
     assert model.recent is not None
     assert model.recent.jobs == 1

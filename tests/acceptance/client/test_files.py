@@ -93,7 +93,7 @@ def test_a_small_file_is_uploaded_for_a_model_that_reads_it_itself(client: Charo
     assert [done["sha256"] for done in client.map("excerpt", [{"audio": small}] * 2)] == [expected] * 2
     with pytest.raises(charonia.InvalidInput, match=r"/inputs/audio: .* the model reads a file here itself"):
         client.run("excerpt", audio="0123456789")
-    assert client.models["excerpt"].inputs[0].reference
+    assert client.models.get("excerpt").inputs[0].reference
 
 
 def test_a_large_file_becomes_an_input_by_reference(client: Charonia, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
     errors: list[BaseException] = []
     async with AsyncCharonia(stack.url, key, timeout=2) as hasty:
         for _ in range(ROUNDS):  # on a busy machine a deadline may come before all refusals
-            calls = (hasty.models.list() for _ in range(20))
+            calls = (hasty.models.get("echo") for _ in range(20))
             found = await asyncio.gather(*calls, return_exceptions=True)  # all of them: the client is closed afterwards
             errors += [each for each in found if isinstance(each, BaseException)]
             if charonia.RateLimited in map(type, errors):
@@ -103,7 +103,7 @@ async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
 
 def test_an_outage_of_the_database_is_waited_for(breakable: Stack, key: str) -> None:
     with Charonia(breakable.url, key) as client:
-        client.models["echo"]
+        client.models.get("echo")
         breakable.postgres.stop()
         starting = threading.Timer(2, breakable.postgres.start)
         starting.start()
@@ -200,7 +200,7 @@ async def test_a_frozen_gateway_holds_no_call_over_its_deadline_and_the_feed_goe
         assert await anext(messages) is None
         gateway.freeze()
         with pytest.raises(charonia.DeadlineExceeded):
-            await client.models.list()
+            await client.models.get("echo")
         is_frozen = True
         job = await other.submit("echo", x=1)
         async for message in messages:

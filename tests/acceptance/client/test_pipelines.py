@@ -23,7 +23,7 @@ def test_a_pipeline_is_stored_run_and_deleted(client: Charonia, name: str) -> No
     assert [each.name for each in checked.output_tensors] == ["text", "counts", "total"]
     stored = client.pipelines.put(name, DEFINITION)
     assert (client.pipelines.put(name, DEFINITION).version, stored.version) == ("1", "1")
-    assert client.models[name].kind == "pipeline"
+    assert client.models.get(name).kind == "pipeline"
     result = client.run(name, image=IMAGE, timeout=60)
     assert (result["text"], result["counts"], result["total"]) == (LINES, COUNTS, TOTAL)
     changed = client.pipelines.put(name, DEFINITION | {"outputs": {"total": "$page.count"}})

@@ -23,10 +23,10 @@ def test_a_forked_process_does_not_use_the_connections_of_its_parent(monkeypatch
     monkeypatch.setattr("charonia._sync.transport.make_pool", make_pool)
     parent = os.getpid()
     with Charonia("http://gateway", "k") as client:
-        client.models.list()
-        client.models.list()
+        list(client.models.list())
+        list(client.models.list())
         monkeypatch.setattr("charonia._sync.transport.os.getpid", lambda: parent + 1)
-        client.models.list()
-        client.models.list()
+        list(client.models.list())
+        list(client.models.list())
     assert used[0] is used[1] is not used[2] is used[3]
     used[0].close()

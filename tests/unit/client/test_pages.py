@@ -1,6 +1,6 @@
 """A list has the items of all its pages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import httpx
@@ -35,7 +35,7 @@ DELIVERY = DeliveryData(
     finished_at=None,
     attempts=[],
 )
-LISTS: dict[str, tuple[Callable[[Charonia], Sequence[Any]], Any, str]] = {
+LISTS: dict[str, tuple[Callable[[Charonia], Iterable[Any]], Any, str]] = {
     "/v1/models": (lambda client: client.models.list(), MODEL, "name"),
     "/v1/jobs/job_1/attempts": (lambda client: client.jobs.get("job_1").attempts(), ATTEMPT, "model"),
     "/v1/jobs/job_1/deliveries": (lambda client: client.jobs.get("job_1").deliveries(), DELIVERY, "id"),

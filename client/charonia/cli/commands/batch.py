@@ -78,7 +78,7 @@ def batch(
     """
     given = options.make_submit_fields(priority, webhook, metadata, fields, max_age)
     check_items(items)
-    session.client.models[model]  # to find out now whether the model and the gateway are there
+    session.client.models.get(model)  # to find out now whether the model and the gateway are there
     session.open_page("/jobs", model=model)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:

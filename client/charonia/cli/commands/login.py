@@ -71,7 +71,7 @@ def check(session: Session, profile: Profile) -> None:
     """Ask the gateway whether it knows the key. Exit if it does not. Raise CharoniaError if there is no gateway."""
     with Charonia(profile.url, profile.key, timeout=CALL_SECONDS) as client:
         try:
-            client.models.list()
+            next(client.models.list(), None)
         except Forbidden:  # a key without the scope `read`
             return
         except NotFound:

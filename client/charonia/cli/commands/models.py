@@ -46,7 +46,7 @@ def show_models(session: Session, name: Name = None) -> None:
         print_list(session, session.client.models.list(), table, show_row, "no models; Triton serves none to this key")
         session.open_page("/models")
         return
-    model = session.client.models[name]
+    model = session.client.models.get(name)
     if session.as_json:
         session.print_json(model)
     else:

@@ -108,7 +108,7 @@ def send(
 def find_model(session: Session, name: str) -> ModelInfo | None:
     """Return a model, or None if the key may submit, but not read."""
     try:
-        return session.client.models[name]
+        return session.client.models.get(name)
     except Forbidden:
         return None
 

@@ -61,7 +61,7 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
 async def read_snapshot(client: AsyncCharonia) -> Snapshot:
     """Read the numbers. Raise CharoniaError."""
     stats = await client.stats()
-    models = await client.models.list()
+    models = [each async for each in client.models.list()]
     dead_letters = 0
     async for _ in client.dead_letters.list():
         dead_letters += 1
