@@ -28,6 +28,7 @@ from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, re
 from charonia.schemas import FieldProblem, Problem
 
 EVENT_STREAM = "text/event-stream"
+JOB_HEADER = "X-Charonia-Job"  # of calls that answer with the outputs of a job
 TRACE_RESPONSE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-.*")
 TAG = re.compile(r"<style.*?</style>|<[^>]*>", re.DOTALL)
 IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
@@ -245,7 +246,9 @@ def make_error(
     kind = BY_STATUS.get(status, ServerError if status >= 500 else APIError)
     retry_after = read_retry_after(headers)
     trace_id = read_trace_id(headers) or trace_id
-    return kind(status, problem.code, problem.detail.rstrip("."), problem.errors, retry_after, trace_id)
+    error = kind(status, problem.code, problem.detail.rstrip("."), problem.errors, retry_after, trace_id)
+    error.job_id = headers.get(JOB_HEADER)
+    return error
 
 
 def read_trace_id(headers: httpx.Headers) -> str | None:

@@ -29,7 +29,7 @@ HELP = """Run models on Charonia: asynchronous inference for NVIDIA Triton.
 `charonia login` stores the URL and the key of a gateway. CHARONIA_URL and CHARONIA_KEY work without it.
 
 Exit codes: 0 ended well, 1 the job failed, 2 wrong usage, 3 the gateway cannot be reached, 4 it refused, 5 a local
-file failed, 6 the job goes on after the --timeout, 130 Ctrl-C.
+file failed, 6 the --timeout is over, 130 Ctrl-C.
 """
 
 app = typer.Typer(

@@ -21,7 +21,7 @@ FAILED, USAGE, UNREACHABLE, REFUSED, WAITED = 1, 2, 3, 4, 6
 
 
 class WaitEnded(DeadlineExceeded):
-    """The command has waited as long as it was told to. What it waited for goes on."""
+    """The command has waited as long as it was told to."""
 
 
 @contextmanager

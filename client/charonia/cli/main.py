@@ -7,7 +7,7 @@ from charonia.cli.terminal import streams
 from charonia.cli.terminal.control_characters import show_controls
 from charonia.errors import CharoniaError
 
-OK, INTERRUPTED, LOCAL = 0, 130, 5
+OK, USAGE, LOCAL, INTERRUPTED = 0, 2, 5, 130
 
 
 def main() -> None:
@@ -48,7 +48,8 @@ def run() -> str | int | None:
     try:
         from charonia.cli.app import app
     except ImportError as error:
-        return f"the command line needs more packages ({error}); run: pip install rich typer"
+        say(f"the command line needs more packages ({error}); run: pip install rich typer")
+        return USAGE
     try:
         app()
     except SystemExit as end:

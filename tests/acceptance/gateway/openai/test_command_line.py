@@ -73,9 +73,15 @@ def test_a_model_that_does_not_speak_is_refused_with_its_reason(charonia: Comman
 
 
 def test_a_job_that_fails_fails_the_command(charonia: CommandLine) -> None:
-    found = charonia.run("chat", "vllm_model", "$fail one two")
-    assert found.returncode == 1
-    assert "job_" in found.stderr
+    for form in ((), ("--json",)):
+        found = charonia.run("chat", "vllm_model", "$fail one two", *form)
+        assert found.returncode == 1
+        assert "job_" in found.stderr
+
+
+def test_an_answer_that_takes_too_long_has_a_code_of_its_own(charonia: CommandLine) -> None:
+    for form in ((), ("--json",)):
+        assert charonia.run("chat", "vllm_model", SLOW, "--timeout=1", *form).returncode == 6
 
 
 def test_usage_has_a_column_of_tokens(charonia: CommandLine) -> None:

@@ -82,9 +82,16 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
 
 
+def test_a_missing_package_has_the_code_of_a_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise ImportError('no typer')")
+    found = run_in_shell("charonia jobs", tmp_path)
+    assert (found.returncode, found.stdout) == (USAGE, "")
+    assert "needs more packages (no typer)" in found.stderr
+
+
 def test_the_help_lists_all_codes(tmp_path: Path) -> None:
     shown = " ".join(run_in_shell("charonia --help", tmp_path).stdout.split())
-    for code in (0, 1, 2, 3, 4, 5, 130):
+    for code in (0, 1, 2, 3, 4, 5, 6, 130):
         assert f" {code} " in shown[shown.index("Exit codes") :]
 
 

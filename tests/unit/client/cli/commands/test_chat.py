@@ -9,9 +9,10 @@ import httpx
 import pytest
 from charonia import APIError, Charonia, NotFound
 from charonia.cli.arguments import InvalidArgument
-from charonia.cli.chat.answers import Answer, ask
+from charonia.cli.chat.answers import Answer, ask, complete
 from charonia.cli.commands import chat as command
 from charonia.cli.commands.chat import chat, describe
+from charonia.cli.exits import WaitEnded
 from charonia.cli.session import Session
 from charonia.errors import CharoniaError, ConnectionFailed
 from charonia.openai_schemas import TokenUsage
@@ -40,15 +41,16 @@ WHOLE = [
 class Gateway(httpx.MockTransport):
     """Answers each request with the next of these streams, and keeps the requests."""
 
-    def __init__(self, *streams: Sequence[bytes], status: int = 200) -> None:
+    def __init__(self, *streams: Sequence[bytes], status: int = 200, has_job: bool = True) -> None:
         super().__init__(self._answer)
         self._streams, self._status = iter(streams), status
+        self._headers = {"X-Charonia-Job": JOB} if has_job else {}
         self.requests: list[dict[str, Any]] = []
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         assert (request.method, request.url.path) == ("POST", "/openai/v1/chat/completions")
         self.requests.append(json.loads(request.content))
-        return httpx.Response(self._status, headers={"X-Charonia-Job": JOB}, stream=Chunks(next(self._streams)))
+        return httpx.Response(self._status, headers=self._headers, stream=Chunks(next(self._streams)))
 
 
 class Chunks(httpx.SyncByteStream):
@@ -107,9 +109,32 @@ def test_a_refusal_in_openais_form_is_an_error_of_the_api() -> None:
     assert caught.value.code == "model_not_found"
 
 
-def test_an_answer_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CharoniaError, match="canceled"):
+def test_an_answer_that_takes_too_long_is_given_up() -> None:
+    with pytest.raises(WaitEnded, match=f"{JOB} is canceled"):
         ask(make_client(Gateway(WHOLE)), REQUEST, 0.0, lambda _: None, lambda _: None)
+
+
+def test_a_whole_answer_that_takes_too_long_is_given_up() -> None:
+    def hang(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("nothing came", request=request)
+
+    with (
+        Charonia("http://gateway", "k", http=httpx.Client(transport=httpx.MockTransport(hang))) as client,
+        pytest.raises(WaitEnded),
+    ):
+        complete(client, REQUEST, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "has_job", "is_refused"),
+    [(500, True, False), (400, True, False), (400, False, True), (503, True, True), (504, True, True)],
+)
+def test_a_whole_answer_says_whether_the_job_failed(status: int, has_job: bool, is_refused: bool) -> None:
+    gateway = Gateway([json.dumps(ERROR).encode()], status=status, has_job=has_job)
+    with pytest.raises(CharoniaError, match="the model failed") as caught:
+        complete(make_client(gateway), REQUEST, 10.0)
+    assert isinstance(caught.value, APIError) is is_refused
+    assert (JOB in str(caught.value)) is not is_refused
 
 
 def test_the_text_goes_to_a_pipe_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
