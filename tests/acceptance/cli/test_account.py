@@ -8,7 +8,7 @@ from tests.support.waiting import eventually
 
 
 def test_a_key_is_created_used_shown_and_revoked(charonia: CommandLine, stack: Stack) -> None:
-    options = ["--scope=read", "--scope=submit", "--model=echo", "--rate-limit=50", "--expires=30d"]
+    options = ["--scope=read", "--scope=submit", "--model=echo", "--rate-limit=50", "--expires-at=30d"]
     (made,) = charonia.read("keys", "create", "ci", *options)
     assert (made["name"], made["scopes"], made["models"]) == ("ci", ["read", "submit"], ["echo"])
     before = charonia.environment

@@ -156,7 +156,7 @@ async def test_ctrl_c_ends_at_once_and_says_how_to_go_on(
 ) -> None:
     for number in range(3):
         client.run("echo", x=number)
-    arguments = ("listen", "--forward", server.url, "--events", "job.*")
+    arguments = ("listen", "--forward", server.url, "--event", "job.*")
     with charonia.on_terminal(*arguments, "--since-oldest", CHARONIA_WEBHOOK_SECRET=SECRET) as terminal:
         await server.wait_for(3)
         server.released.clear()
@@ -192,7 +192,7 @@ async def test_events_are_printed(charonia: CommandLine, client: Charonia) -> No
         client.run("echo", x=2)
         terminal.wait_for("job.succeeded")
         assert done.id not in terminal.text
-    with charonia.on_terminal("listen", "--since-oldest", "--events", "job.failed") as terminal:
+    with charonia.on_terminal("listen", "--since-oldest", "--event", "job.failed") as terminal:
         line = terminal.wait_for("faulty  invalid_inpu…").splitlines()[1]
         assert (len(line), done.id not in terminal.text) == (80, True)
         assert line.split()[1:4] == ["job.failed", failed.id, "faulty"]
@@ -274,7 +274,7 @@ async def test_a_key_that_may_not_read_the_secret_signs_with_a_new_one_and_refus
         (["--forward", "http://localhost:1", "--secret", "whpk_AAAA"], USAGE, "the secret must be whsec_"),
         (["--after", f"evt_{26 * '0'}.1", "--since-oldest"], USAGE, "exclude each other"),
         (["--after", f"evt_{26 * '0'}"], REFUSED, "event not found"),
-        (["--events", "job.nothing"], REFUSED, "or a pattern such as job.*"),
+        (["--event", "job.nothing"], REFUSED, "or a pattern such as job.*"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
 )

@@ -11,7 +11,7 @@ WORD = "x" * 300_000
 
 def test_a_large_output_is_shown_as_its_file_and_saved(charonia: CommandLine, tmp_path: Path) -> None:
     np.arange(100_000, dtype="<f4").tofile(tmp_path / "x.bin")
-    (file,) = charonia.read("files", "put", "x.bin")
+    (file,) = charonia.read("files", "upload", "x.bin")
     (done,) = charonia.read("run", "echo", f'x:={{"file": "{file["id"]}"}}', "--output", "out")
     output = done["outputs"]["y"]
     assert (output["size"], output["shape"]) == (400_000, [1, 100_000])

@@ -16,14 +16,14 @@ REFUSAL = HTTPStatus.INTERNAL_SERVER_ERROR
 
 def test_a_webhook_is_created_changed_and_deleted(charonia: CommandLine, receiver: Receiver) -> None:
     assert "no webhooks" in charonia.tell("webhooks")
-    options = ["--events=job.failed", "--events=batch.*", "--model=echo", "--header=x-a: b", "--ordered"]
+    options = ["--event=job.failed", "--event=batch.*", "--model=echo", "--header=x-a: b", "--ordered"]
     (made,) = charonia.read("webhooks", "create", receiver.inbox().url, *options)
     assert (made["events"], made["models"], made["ordered"]) == (["job.failed", "batch.*"], ["echo"], True)
     assert made["secret"].startswith("whsec_")
     webhook = made["id"]
     assert [each["id"] for each in charonia.read("webhooks")] == [webhook]
     assert webhook in charonia.tell("webhooks", "list")
-    changes = ["--events=job.*", "--description=a note", "--rate-limit=5", "--no-ordered", "--clear=models"]
+    changes = ["--event=job.*", "--description=a note", "--rate-limit=5", "--no-ordered", "--clear=models"]
     (changed,) = charonia.read("webhooks", "update", webhook, *changes)
     assert (changed["description"], changed["models"], changed["ordered"]) == ("a note", None, False)
     told = charonia.tell("webhooks", "show", webhook)
@@ -97,7 +97,7 @@ async def eventually_recorded(client: Charonia, job: str) -> None:
 
 async def test_what_failed_is_recovered(charonia: CommandLine, client: Charonia, receiver: Receiver) -> None:
     inbox = receiver.inbox(*[REFUSAL] * 5)
-    (made,) = charonia.read("webhooks", "create", inbox.url, "--events=job.succeeded")
+    (made,) = charonia.read("webhooks", "create", inbox.url, "--event=job.succeeded")
     charonia.read("run", "echo", "x=1")
     await inbox.wait(5)
     await eventually_exhausted(client, made["id"])

@@ -1,4 +1,4 @@
-"""The tenant's files: files list, put, get and rm."""
+"""The tenant's files: files list, show, upload, download and delete."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,15 @@ from charonia.cli.changes import remove_each
 from charonia.cli.registry import command, make_group
 from charonia.cli.session import Session
 from charonia.cli.terminal.prompts import confirm
-from charonia.cli.terminal.tables import count, make_table, print_list, show_age, show_expiry
+from charonia.cli.terminal.tables import (
+    count,
+    make_table,
+    print_fields,
+    print_list,
+    show_age,
+    show_expiry,
+    show_time,
+)
 from charonia.schemas import FileData
 
 BAR_WIDTH = 20
@@ -34,9 +42,10 @@ def register(app: typer.Typer) -> None:
     group = make_group("Files: large inputs that jobs use by reference. Without a command it lists them.")
     app.add_typer(group, name="files", rich_help_panel="Jobs")
     command(group, "list", opens=True)(list_files)
-    command(group, "put")(put_files)
-    command(group, "get")(get_file)
-    command(group, "rm")(remove_files)
+    command(group, "show")(show_file)
+    command(group, "upload")(upload_files)
+    command(group, "download")(download_file)
+    command(group, "delete")(delete_files)
 
 
 def list_files(session: Session, limit: options.Limit = 20) -> None:
@@ -50,7 +59,27 @@ def show_row(file: FileData) -> Sequence[str]:
     return file.id, decimal(file.size), file.content_type, show_age(file.created_at), show_expiry(file.expires_at)
 
 
-def put_files(
+def show_file(session: Session, file: FileId) -> None:
+    """Show a file without its content."""
+    found = session.client.files.get(file)
+    if session.as_json:
+        session.print_json(found)
+        return
+    expiry = None if found.expires_at is None else f"{show_time(found.expires_at)} ({show_expiry(found.expires_at)})"
+    print_fields(
+        session,
+        [
+            ("id", found.id),
+            ("size", decimal(found.size)),
+            ("type", found.content_type),
+            ("SHA-256", found.sha256),
+            ("created", show_time(found.created_at)),
+            ("expires", expiry or "with its job"),
+        ],
+    )
+
+
+def upload_files(
     session: Session,
     paths: Paths,
     content_type: Annotated[options.Text, typer.Option(metavar="TYPE", help="Its type, such as audio/flac.")] = None,
@@ -71,7 +100,7 @@ def put_files(
             session.out.print(file.id)
 
 
-def get_file(session: Session, file: FileId, output: Output = None) -> None:
+def download_file(session: Session, file: FileId, output: Output = None) -> None:
     """Download a file. Nothing is written before the content is whole."""
     target = output or Path(file)
     if target.is_dir():
@@ -87,9 +116,7 @@ def get_file(session: Session, file: FileId, output: Output = None) -> None:
         session.out.print(str(target))
 
 
-def remove_files(
-    session: Session, files: FileIds, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
-) -> None:
+def delete_files(session: Session, files: FileIds, yes: options.Yes = False) -> None:
     """Delete files for good."""
     confirm(f"Delete {count(len(files), 'file')} for good?", yes=yes)
     remove_each(session, files, session.client.files.delete, "deleted")

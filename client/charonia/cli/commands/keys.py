@@ -98,10 +98,10 @@ def create_key(
         options.Texts, typer.Option(help="Only models of this name or pattern, such as ocr*. Repeatable.")
     ] = None,
     rate_limit: Annotated[options.Number, typer.Option(min=0, help="Requests a second; 0 for any number.")] = None,
-    expires: Annotated[options.Time, typer.Option(metavar="TIME", help="When it ends: 12h, 30d or a time.")] = None,
+    expires_at: Annotated[options.Time, typer.Option(metavar="TIME", help="When it ends: 12h, 30d or a time.")] = None,
 ) -> None:
     """Create a key, and show it once. What you leave out is as in your own key."""
-    ends = options.read_time("--expires", expires, ahead=True)
+    ends = options.read_time("--expires-at", expires_at, ahead=True)
     scopes = options.read_choices("--scope", scope, SCOPES)
     made = session.client.keys.create(name, scopes, models=model, rate_limit=rate_limit, expires_at=ends)
     print_key(session, made)

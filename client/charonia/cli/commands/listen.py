@@ -12,9 +12,11 @@ from charonia.cli.registry import command
 from charonia.cli.session import Session
 from charonia.webhook_signatures import SECRET
 
-EventsOption = Annotated[
+EventOption = Annotated[
     options.Texts,
-    typer.Option(metavar="TYPE", help="Only events of this type, or of a pattern such as job.*. Repeatable."),
+    typer.Option(
+        "--event", metavar="TYPE", help="Only events of this type, or of a pattern such as job.*. Repeatable."
+    ),
 ]
 AfterOption = Annotated[
     options.Text, typer.Option(metavar="POSITION", help="Go on after this event, as Ctrl-C says it. [default: now]")
@@ -41,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def listen(
     session: Session,
     forward: Annotated[options.Text, typer.Option(metavar="URL", help="Where to send each event as a webhook.")] = None,
-    events: EventsOption = None,
+    events: EventOption = None,
     after: AfterOption = None,
     since_oldest: Annotated[
         bool, typer.Option("--since-oldest", help="Begin with the oldest event that is kept.")
@@ -78,6 +80,6 @@ def listen(
         raise
     finally:
         arguments = ["charonia", "listen", *(["--forward", forward] if forward else [])]
-        arguments += [part for each in events or () for part in ("--events", each)]
+        arguments += [part for each in events or () for part in ("--event", each)]
         given = forward is not None and secret is not None and secret != os.environ.get(SECRET)
         listener.note_end(shlex.join(arguments), needs_secret=given)

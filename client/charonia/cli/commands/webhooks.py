@@ -33,7 +33,7 @@ WebhookIds = Annotated[list[str], typer.Argument(metavar="WEBHOOK...", help="The
 Url = Annotated[str, typer.Argument(metavar="URL", help="Where to send the events.")]
 NewUrl = Annotated[options.Text, typer.Option(help="Where to send the events. Waiting ones go there, too.")]
 Events = Annotated[
-    options.Texts, typer.Option("--events", metavar="PATTERN", help="Which events, such as job.failed. Repeatable.")
+    options.Texts, typer.Option("--event", metavar="PATTERN", help="Which events, such as job.failed. Repeatable.")
 ]
 Models = Annotated[options.Texts, typer.Option("--model", help="Only events of this model. Repeatable.")]
 Description = Annotated[options.Text, typer.Option(help="A note of yours.")]
@@ -183,7 +183,7 @@ def update(
         raise InvalidArgument(f"--clear {both[0]}: the field is also given; leave out one of the two")
     changes |= dict.fromkeys(cleared)
     if not changes:
-        raise InvalidArgument("nothing changes; add an option, such as --url or --events")
+        raise InvalidArgument("nothing changes; add an option, such as --url or --event")
     changed = session.client.webhooks.update(webhook, **changes)
     print_webhook(session, changed)
     session.open_page(f"/webhooks/{changed.id}")

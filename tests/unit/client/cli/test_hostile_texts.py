@@ -73,14 +73,15 @@ COMMANDS = [
     "keys create x --scope read",
     "keys revoke x --yes",
     "files",
-    "files put item",
-    "files rm x --yes",
+    "files show x",
+    "files upload item",
+    "files delete x --yes",
     "usage",
     "audit",
     "top",
 ]
 # Tested below or in commands/test_chat.py, or nothing from elsewhere is in what they print.
-OTHERS = {"listen", "verify", "batch", "login", "files get", "chat"}
+OTHERS = {"listen", "verify", "batch", "login", "files download", "chat"}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_a_command_shows_control_characters(
     printed = run(capsys, monkeypatch, *command.split(), "--no-json")
     assert OBEYED.findall(printed) == []
     if not re.match(
-        "(keys|webhooks|files|pipelines) (delete|revoke|rm)|(cancel|retry|erase|redeliver) x|.* --trace$", command
+        "(keys|webhooks|files|pipelines) (delete|revoke)|(cancel|retry|erase|redeliver) x|.* --trace$", command
     ):
         assert r"\x1b]52;c;aGk=" in printed
 
@@ -129,7 +130,7 @@ def test_json_has_the_objects_of_the_gateway_as_they_came(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = run_apart(capsys, monkeypatch, *command.split(), "--json")[0].splitlines()
-    is_own_form = re.match("run|watch|dead-letters replay|(keys|webhooks|files|pipelines) (delete|revoke|rm)", command)
+    is_own_form = re.match("run|watch|dead-letters replay|(keys|webhooks|files|pipelines) (delete|revoke)", command)
     assert [json.loads(each).get("newer") for each in lines] == ([None if is_own_form else 1] * len(lines))
     assert bool(lines) == (not re.match("(job|watch) refused", command))
 
@@ -204,7 +205,9 @@ def test_styles_stay_around_what_is_shown() -> None:
     assert show_text("a\r\nb").plain == "a\nb"
 
 
-@pytest.mark.parametrize("command", ["job x", "watch x", "watch x --text", "job refused", "models", "files put item"])
+@pytest.mark.parametrize(
+    "command", ["job x", "watch x", "watch x --text", "job refused", "models", "files upload item"]
+)
 def test_no_sequence_reaches_a_terminal(command: str, gateway: str, tmp_path: Path) -> None:
     """Only rich's own: styles, and moves of the cursor."""
     terminal = Terminal(command.split(), make_environment(gateway, "k", tmp_path), tmp_path)

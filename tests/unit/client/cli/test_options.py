@@ -9,7 +9,7 @@ from charonia.cli.options import FIELDS, read_choices, read_day, read_headers, r
 
 def test_ages_and_times_are_read() -> None:
     now = datetime.now(UTC)
-    ago, ahead = read_time("--since", "2h"), read_time("--expires", "30d", ahead=True)
+    ago, ahead = read_time("--since", "2h"), read_time("--expires-at", "30d", ahead=True)
     assert ago is not None
     assert ahead is not None
     assert abs(ago - (now - timedelta(hours=2))) < timedelta(minutes=1)
