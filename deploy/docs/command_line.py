@@ -51,7 +51,7 @@ def write_usage(params: list[Any]) -> Iterator[str]:
         if each.param_type_name == "argument":
             many = "..." if each.nargs == -1 and not str(each.metavar).endswith("...") else ""
             shown = write_name(each) + many
-            yield shown if each.required else f"[{shown}]"
+            yield shown if each.required or shown.startswith("[") else f"[{shown}]"
         elif each.required:
             yield write_name(each).replace(f", {each.opts[-1]}", "")
     yield "[OPTIONS]"

@@ -133,7 +133,7 @@ async def saved(charonia: CommandLine, receiver: Receiver, tmp_path: Path) -> st
 
 
 def test_a_saved_webhook_is_verified(charonia: CommandLine, saved: str, tmp_path: Path) -> None:
-    verify = ["verify", "body.json", "--headers"]
+    verify = ["verify", "body.json", "--header-file"]
     (event,) = charonia.read(*verify, "headers.txt", "--secret", saved)
     assert event == {"id": event["id"], **json.loads((tmp_path / "body.json").read_text())}
     charonia.environment["CHARONIA_WEBHOOK_SECRET"] = saved
@@ -146,7 +146,7 @@ def test_a_saved_webhook_is_verified(charonia: CommandLine, saved: str, tmp_path
 
 
 def test_a_wrong_webhook_is_refused(charonia: CommandLine, saved: str, tmp_path: Path) -> None:
-    good = ["--headers=headers.txt", f"--secret={saved}"]
+    good = ["--header-file=headers.txt", f"--secret={saved}"]
     (tmp_path / "other.json").write_text("{}")
     (tmp_path / "broken.json").write_text("{")
     for arguments, code, text in [
@@ -154,10 +154,10 @@ def test_a_wrong_webhook_is_refused(charonia: CommandLine, saved: str, tmp_path:
         (["body.json", *good, "--header=webhook-timestamp:1"], 1, "no signature matches"),
         (["body.json", *good, "--tolerance=0"], 1, "allowed"),
         (["body.json", f"--secret={saved}"], 1, "the request has no webhook-id"),
-        (["body.json", "--headers=headers.txt"], 2, "no secret is known"),
-        (["body.json", "--headers=headers.txt", "--secret=x"], 2, "must be the subscription's"),
+        (["body.json", "--header-file=headers.txt"], 2, "no secret is known"),
+        (["body.json", "--header-file=headers.txt", "--secret=x"], 2, "must be the subscription's"),
         (["missing.json", *good], 2, "cannot be read"),
-        (["body.json", "--headers=broken.json", f"--secret={saved}"], 2, "no JSON object"),
+        (["body.json", "--header-file=broken.json", f"--secret={saved}"], 2, "no JSON object"),
     ]:
         found = charonia.run("verify", *arguments)
         assert (found.returncode, found.stdout) == (code, ""), (arguments, found.stderr)

@@ -24,9 +24,9 @@ Body = Annotated[str, typer.Argument(metavar="[FILE]", help="The exact body, and
 Headers = Annotated[
     options.Texts, typer.Option("--header", metavar="NAME:VALUE", help="A header of the webhook. Repeatable.")
 ]
-HeadersFile = Annotated[
+HeaderFile = Annotated[
     options.Text,
-    typer.Option("--headers", metavar="FILE", help="A file of headers: lines NAME: VALUE, or a JSON object."),
+    typer.Option("--header-file", metavar="FILE", help="A file of headers: lines NAME: VALUE, or a JSON object."),
 ]
 SecretOption = Annotated[
     options.Text, typer.Option("--secret", envvar=SECRET, help="The secret whsec_… or the public key whpk_….")
@@ -45,15 +45,15 @@ def verify_saved(
     session: Session,
     body: Body = "-",
     header: Headers = None,
-    headers: HeadersFile = None,
+    header_file: HeaderFile = None,
     secret: SecretOption = None,
     tolerance: Tolerance = float("inf"),
 ) -> None:
     """Check the signature of a saved webhook, and print its event. Exit with 1 if the signature is wrong.
 
-    For example: `charonia verify body.json --headers headers.txt`.
+    For example: `charonia verify body.json --header-file headers.txt`.
     """
-    given = (read_headers_file(headers) if headers else {}) | options.read_headers("--header", header)
+    given = (read_header_file(header_file) if header_file else {}) | options.read_headers("--header", header)
     content = read_body(body)
     try:
         event = verify(content, given, secret, tolerance=tolerance)
@@ -102,7 +102,7 @@ def read_file(path: str) -> bytes:
         raise InvalidArgument(f"the file {path!r} cannot be read: {error.strerror}") from error
 
 
-def read_headers_file(path: str) -> dict[str, str]:
+def read_header_file(path: str) -> dict[str, str]:
     """Return the headers in a file. Raise InvalidArgument if it has neither lines of headers nor a JSON object."""
     content = read_file(path)
     if content.lstrip().startswith(b"{"):
@@ -111,4 +111,4 @@ def read_headers_file(path: str) -> dict[str, str]:
         except msgspec.DecodeError as error:
             raise InvalidArgument(f"the headers in {path!r} are no JSON object of texts: {error}") from error
     lines = content.decode(errors="replace").splitlines()
-    return options.read_headers(f"--headers {path}", [each for each in lines if each.strip()])
+    return options.read_headers(f"--header-file {path}", [each for each in lines if each.strip()])

@@ -162,7 +162,7 @@ def test_a_verified_webhook_is_shown(capsys: pytest.CaptureFixture[str], monkeyp
     headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(now.timestamp()))}
     headers["webhook-signature"] = sign(secret, headers["webhook-id"], int(now.timestamp()), body)
     Path("headers").write_text(json.dumps(headers))
-    printed = run(capsys, monkeypatch, "verify", "body", "--headers", "headers", "--secret", secret, "--no-json")
+    printed = run(capsys, monkeypatch, "verify", "body", "--header-file", "headers", "--secret", secret, "--no-json")
     assert (OBEYED.findall(printed), VISIBLE in printed) == ([], True)
 
 
