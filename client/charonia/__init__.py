@@ -79,7 +79,7 @@ from charonia.model_schemas import (
 )
 from charonia.pipeline_schemas import CheckedPipeline, PipelineData
 from charonia.references import FileId, Url
-from charonia.requests import Options, OutputTarget, Retry, Webhook
+from charonia.requests import Options, OutputTarget, Retry, Reuse, Webhook
 from charonia.results import Done, OutputFile, Outputs, Part, Result
 from charonia.schemas import (
     AttemptData,
@@ -180,6 +180,7 @@ __all__ = [
     "Result",
     "ResumeError",
     "Retry",
+    "Reuse",
     "RunStep",
     "Scope",
     "ServerError",

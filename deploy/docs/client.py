@@ -21,7 +21,7 @@ SHOWN = {
     "_sync/keys.py": ["Keys"],
     "webhook_signatures.py": ["verify"],
     "references.py": ["FileId", "Url"],
-    "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
+    "requests.py": ["Options", "OutputTarget", "Retry", "Reuse", "Webhook"],
     "model_schemas.py": [
         "ModelInfo",
         "Residency",

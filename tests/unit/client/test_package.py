@@ -41,7 +41,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_every_type_that_the_reference_names_is_public() -> None:
-    modules = [charonia.schemas, charonia.admin_schemas, charonia.events, charonia.inputs, charonia.results]
+    modules = [charonia.schemas, charonia.admin_schemas, charonia.model_schemas, charonia.pipeline_schemas]
+    modules += [charonia.requests, charonia.references, charonia.events, charonia.inputs, charonia.results]
     found = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
     types = {each.__name__ for each in found if each.__module__.startswith("charonia.")}
     blocks = re.findall(r"^```python\n(.*?)^```", REFERENCE.read_text(), re.MULTILINE | re.DOTALL)
