@@ -62,7 +62,7 @@ class Outputs(Mapping[str, Any]):
         return "".join(each if isinstance(each, str) else each.decode(errors="replace") for each in found)
 
     def numpy(self, name: str) -> "Array":
-        """Return an output as an array. Raise ImportError without NumPy."""
+        """Return an output as an array of NumPy. Raise ImportError without it."""
         from charonia import arrays  # here, because it imports NumPy
 
         return arrays.join([_make_array(each) for each in self._find(name)])

@@ -122,7 +122,3 @@ def write_piece(output: BinaryIO, digest: Digest, piece: bytes) -> None:
     """Write a piece, and add it to the digest."""
     output.write(piece)
     digest.update(piece)
-
-
-def ignore_progress(_position: int) -> None:
-    """Do nothing."""

@@ -2,7 +2,8 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from functools import cache
+from itertools import chain, pairwise
 
 from deploy.local.settings import ROOT
 
@@ -61,6 +62,7 @@ SHOWN = {
     ],
 }
 CONSTRUCTED = ("Charonia",)  # by users; the others are what its methods return
+SECTIONS = frozenset(chain.from_iterable(SHOWN.values()))
 WIDTH = 100
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -89,8 +91,33 @@ def read_module(name: str) -> list[ast.stmt]:
     return ast.parse((PACKAGE / name).read_text()).body
 
 
+@cache
+def find_values(name: str) -> Mapping[str, ast.expr]:
+    """Return the constants and the types without a section that a module defines, or imports from another one."""
+    values: dict[str, ast.expr] = {}
+    for each in read_module(name):
+        match each:
+            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found not in SECTIONS:
+                values[found] = value
+            case ast.ImportFrom(module=str(path)) if path.startswith(f"{PACKAGE.name}."):
+                theirs = find_values(path.partition(".")[2].replace(".", "/") + ".py")
+                values |= {alias.name: theirs[alias.name] for alias in each.names if alias.name in theirs}
+    return values
+
+
+class Inliner(ast.NodeTransformer):
+    """Puts values in place of names, which a reader of the page cannot look up."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
+
+
 def write_module(name: str, shown: list[str]) -> Iterator[str]:
-    module = read_module(name)
+    inliner = Inliner(find_values(name))
+    module: list[ast.stmt] = [inliner.visit(each) for each in read_module(name)]
     found = {each.name: each for each in module if isinstance(each, ast.ClassDef | Function)}
     for each in shown:
         yield f"## {each}"
@@ -121,7 +148,7 @@ def write_class(found: ast.ClassDef, module: Mapping[str, ast.stmt]) -> Iterator
     yield ast.get_docstring(found) or ""
     fields = list_fields(found)
     for base in (module.get(ast.unparse(each)) for each in found.bases):
-        if isinstance(base, ast.ClassDef) and any(base.name in names for names in SHOWN.values()):
+        if isinstance(base, ast.ClassDef) and base.name in SECTIONS:
             yield f"Also has what `{base.name}` has."
         elif isinstance(base, ast.ClassDef):
             fields = [*list_fields(base), *fields]

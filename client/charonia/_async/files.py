@@ -27,7 +27,6 @@ from charonia.sources import (
     find_contents,
     find_large,
     find_references,
-    ignore_progress,
     measure,
     write_piece,
 )
@@ -48,7 +47,7 @@ class AsyncFiles:
         content_type: str | None = None,
         expires_in: float | None = None,
         timeout: float = TRANSFER_SECONDS,
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress | None = None,
     ) -> FileData:
         """Upload a path, an open file or bytes, piece by piece, and return the file. It is an input as it is.
 
@@ -64,7 +63,8 @@ class AsyncFiles:
                 await run_blocking(content.rewind)
                 while piece := await run_blocking(content.read):
                     yield piece
-                    on_progress(content.position)
+                    if on_progress is not None:
+                        on_progress(content.position)
             finally:
                 content.close()
 
@@ -123,7 +123,7 @@ class AsyncFiles:
         path: Path | str,
         *,
         timeout: float = TRANSFER_SECONDS,
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress | None = None,
     ) -> Path:
         """Write the content to a path, and return it. Nothing is at the path before the content is whole and right.
 
@@ -139,7 +139,8 @@ class AsyncFiles:
                 async for piece in self._read_content(file_id, file.size, {}, deadline):
                     await run_blocking(functools.partial(write_piece, output, digest, piece))
                     position += len(piece)
-                    on_progress(position)
+                    if on_progress is not None:
+                        on_progress(position)
             if file.sha256 not in (None, digest.hexdigest()):
                 raise InvalidResponse(f"the content of {file_id} has another SHA-256 than the file; read it again")
             unfinished.replace(target)

@@ -39,7 +39,7 @@ from charonia.schemas import (
     RunStep,
     WaitingFor,
 )
-from charonia.sources import OnProgress, ignore_progress
+from charonia.sources import OnProgress
 
 
 class Job:
@@ -134,7 +134,7 @@ class Job:
         path: Path | str,
         *,
         timeout: float = DEFAULT_WAIT,
-        on_progress: OnProgress = ignore_progress,
+        on_progress: OnProgress | None = None,
     ) -> Path:
         """Write an output to a path once the job has succeeded, and return the path. A large one is not held whole.
 
