@@ -110,7 +110,7 @@ Event: TypeAlias = JobEvent | ProgressEvent | StepEvent | BatchEvent | DeliveryE
 """What streams, the feed and `verify` return. Ask with `isinstance` which it is.
 
 `id` is the same however often the event arrives. A later event of a job has a greater `sequence`. `position` is where
-the feed of all events goes on after this one.
+the feed of all events, or the stream of a job, goes on after this one. In the stream of a job, `id` is the position.
 """
 JOB_ENDS = frozenset({"job.succeeded", "job.failed", "job.canceled", "job.expired"})
 PROGRESS = frozenset({"job.queued", "job.started", "job.output", "job.canceling"})
@@ -155,10 +155,10 @@ def parse_fed(position: str, body: str | bytes) -> Event:
     return msgspec.structs.replace(_parse(body, position.partition(".")[0], _KINDS), position=position)
 
 
-def parse_streamed(event_id: str, body: str | bytes) -> Event:
-    """Return an event of a stream. Raise InvalidResponse if it is no JSON object."""
+def parse_streamed(position: str, body: str | bytes) -> Event:
+    """Return an event of a job's stream. Raise InvalidResponse if it is no JSON object."""
     streamed = dict.fromkeys(PROGRESS, ProgressEvent) | dict.fromkeys(STEPS, StepEvent)
-    return _parse(body, event_id, _KINDS | streamed)
+    return msgspec.structs.replace(_parse(body, position, _KINDS | streamed), position=position)
 
 
 def _parse(body: str | bytes, event_id: str, kinds: dict[str, type[Event]]) -> Event:

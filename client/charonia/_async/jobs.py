@@ -174,16 +174,17 @@ class AsyncJob:
                 raise CharoniaError(f"the outputs of {self.id} were erased; submit the job again")
         return data, outputs
 
-    async def events(self, *, after: str = "", timeout: float = DEFAULT_WAIT) -> AsyncGenerator[Event, None]:
+    async def events(self, *, after: str | None = None, timeout: float = DEFAULT_WAIT) -> AsyncGenerator[Event, None]:
         """Yield the events of the job as they come, from its beginning, until it has ended.
 
-        A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
-        after. A run of a pipeline also has a StepEvent when a step begins, and when a job of a step ends. A newer
+        A broken connection is opened again, and no event is lost or repeated. `after` is the `position` of an event to
+        go on after. A run of a pipeline also has a StepEvent when a step begins, and when a job of a step ends. A newer
         gateway may send events of other jobs too: `event.data.id` tells. Raise DeadlineExceeded after `timeout`
         seconds.
         """
+        call = get(self._path("/events"))
         with KnownJob(self.id) as known:
-            async for event in self._transport.follow(get(self._path("/events")), Deadline(timeout), known, after):
+            async for event in self._transport.follow(call, Deadline(timeout), known, after or ""):
                 yield event
 
     async def cancel(self) -> "AsyncJob":

@@ -13,7 +13,7 @@ from charonia.events import Event, parse_fed
 from charonia.retry import choose_delay
 from charonia.sse import Parser, ServerSentEvent
 
-LATEST = "latest"
+LATEST, OLDEST = "latest", "oldest"
 _AWAY = (429, 502, 503, 504)  # the gateway, or a proxy before it, has no room or is down
 
 
@@ -42,8 +42,10 @@ class Events:
     def list(self, *, types: str | Sequence[str] | None = None, after: str | None = None) -> Iterator[Event]:
         """Yield the events until now, oldest first. `types` are names or patterns such as `job.*`.
 
-        `after` is the id or the `position` of an event. Raise NotFound if it is no longer kept.
+        `after` is the id or the `position` of an event, or "oldest", which is the default. Raise NotFound if it is no
+        longer kept.
         """
+        after = None if after == OLDEST else after
         while True:
             page = self._transport.call(get("/v1/events", {**make_query(types), "after": after}), FeedPage)
             for item in page.items:
@@ -52,23 +54,23 @@ class Events:
             if not page.has_more:
                 return
 
-    def find_end(self, *, types: str | Sequence[str] | None = None) -> str | None:
-        """Return the position of the last event until now, for `after`. None if there are no events."""
+    def find_end(self, *, types: str | Sequence[str] | None = None) -> str:
+        """Return the position of the last event until now, for `after`: "oldest" if there are no events."""
         page = self._transport.call(get("/v1/events", {**make_query(types), "after": LATEST}), FeedPage)
-        return page.next_after
+        return page.next_after or OLDEST
 
     def follow(
         self,
         *,
         types: str | Sequence[str] | None = None,
-        after: str | None = LATEST,
+        after: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[Event]:
         """Yield the events that follow, as they come, without an end: only new ones unless `after` says otherwise.
 
-        `after` is the id or the `position` of an event, or None for the oldest one. A broken connection is opened
-        again, however long the gateway is away, and no event is lost. Raise DeadlineExceeded after `timeout` seconds,
-        by default never, and APIError, such as Unauthorized once the key is revoked.
+        `after` is the id or the `position` of an event, or "oldest" to begin with the oldest one that is kept. A broken
+        connection is opened again, however long the gateway is away, and no event is lost. Raise DeadlineExceeded
+        after `timeout` seconds, by default never, and APIError, such as Unauthorized once the key is revoked.
         """
         for message in self._read_messages(types, after, timeout):
             if message is not None:
@@ -83,9 +85,9 @@ class Events:
     ) -> Iterator[ServerSentEvent | None]:
         """Yield the events as they came, and None as a keep-alive. Call `on_break` before each reconnect."""
         deadline = Deadline(NEVER if timeout is None else timeout)
-        if after == LATEST:  # a position that a broken connection does not change
+        if after is None:  # a position that a broken connection does not change
             after = self.find_end(types=types)
-        last_id, failures, has_connected = after or "", 0, False
+        last_id, failures, has_connected = "" if after == OLDEST else after, 0, False
         call = get("/v1/events", make_query(types))
         while True:
             parser = Parser()

@@ -175,16 +175,17 @@ class Job:
                 raise CharoniaError(f"the outputs of {self.id} were erased; submit the job again")
         return data, outputs
 
-    def events(self, *, after: str = "", timeout: float = DEFAULT_WAIT) -> Iterator[Event]:
+    def events(self, *, after: str | None = None, timeout: float = DEFAULT_WAIT) -> Iterator[Event]:
         """Yield the events of the job as they come, from its beginning, until it has ended.
 
-        A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
-        after. A run of a pipeline also has a StepEvent when a step begins, and when a job of a step ends. A newer
+        A broken connection is opened again, and no event is lost or repeated. `after` is the `position` of an event to
+        go on after. A run of a pipeline also has a StepEvent when a step begins, and when a job of a step ends. A newer
         gateway may send events of other jobs too: `event.data.id` tells. Raise DeadlineExceeded after `timeout`
         seconds.
         """
+        call = get(self._path("/events"))
         with KnownJob(self.id) as known:
-            yield from self._transport.follow(get(self._path("/events")), Deadline(timeout), known, after)
+            yield from self._transport.follow(call, Deadline(timeout), known, after or "")
 
     def cancel(self) -> "Job":
         """Cancel the job, and return it. A running job is `canceling` until its model has stopped.

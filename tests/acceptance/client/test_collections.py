@@ -43,15 +43,16 @@ def test_a_batch_is_submitted_once_and_read(own_client: Charonia) -> None:
 
 def test_the_feed_has_all_events_in_order(own_client: Charonia) -> None:
     assert list(own_client.events.list()) == []
-    assert own_client.events.find_end() is None
+    assert own_client.events.find_end() == "oldest"
     jobs = [own_client.submit("echo", x=number) for number in range(3)]
     for job in jobs:
         job.wait(timeout=30)
     # A list has no events newer than a transaction under way, so the follower waits for them.
-    followed = list(islice(own_client.events.follow(types="job.succeeded", after=None, timeout=30), 3))
+    followed = list(islice(own_client.events.follow(types="job.succeeded", after="oldest", timeout=30), 3))
     ends = list(own_client.events.list(types="job.succeeded"))
     assert sorted(end.data.id for end in ends if isinstance(end, charonia.JobEvent)) == sorted(job.id for job in jobs)
     assert list(own_client.events.list(types=["job.succeeded", "job.failed"], after=ends[0].id)) == ends[1:]
+    assert list(own_client.events.list(types="job.succeeded", after="oldest")) == ends
     assert [each.id for each in followed] == [each.id for each in ends]
     assert (
         list(islice(own_client.events.follow(types="job.succeeded", after=followed[0].position, timeout=30), 2))
@@ -68,7 +69,7 @@ def test_the_feed_goes_on_after_the_gateway_was_killed(breakable: Stack, key: st
     with Charonia(breakable.url, key) as client:
         jobs = [client.submit("work", ms=20 * number) for number in range(30)]
         found = []
-        for event in client.events.follow(types="job.succeeded", after=None, timeout=120):
+        for event in client.events.follow(types="job.succeeded", after="oldest", timeout=120):
             assert isinstance(event, charonia.JobEvent)
             found.append(event.data.id)
             if len(found) == 10:

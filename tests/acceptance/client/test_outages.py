@@ -195,7 +195,7 @@ async def test_a_frozen_gateway_holds_no_call_over_its_deadline_and_the_feed_goe
         another_gateway(stack) as gateway,
         AsyncCharonia(gateway.url, key, timeout=4) as client,
         AsyncCharonia(stack.url, key) as other,
-        aclosing(client.events._read_messages(None, None, 60, note_break)) as messages,
+        aclosing(client.events._read_messages(None, "oldest", 60, note_break)) as messages,
     ):
         assert await anext(messages) is None
         gateway.freeze()

@@ -91,7 +91,7 @@ def test_what_is_no_object_is_no_event(body: bytes) -> None:
 def test_an_unknown_progress_is_read() -> None:
     event = parse_streamed("1.0", make_body("job.started", {"id": "job_1", "status": "warming"}))
     assert isinstance(event, charonia.ProgressEvent)
-    assert event.data.status == "warming"
+    assert (event.data.status, event.position) == ("warming", "1.0")
 
 
 def test_a_job_in_an_unknown_state_has_ended_once_it_has_an_end() -> None:

@@ -45,6 +45,15 @@ def test_every_type_that_the_reference_names_is_public() -> None:
     modules += [charonia.requests, charonia.references, charonia.events, charonia.inputs, charonia.results]
     found = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
     types = {each.__name__ for each in found if each.__module__.startswith("charonia.")}
-    blocks = re.findall(r"^```python\n(.*?)^```", REFERENCE.read_text(), re.MULTILINE | re.DOTALL)
-    named = {name for block in blocks for name in re.findall(r"\b[A-Z]\w+", block)}
+    named = {name for block in read_blocks() for name in re.findall(r"\b[A-Z]\w+", block)}
     assert (named & types) - set(charonia.__all__) == set()
+
+
+def test_every_default_in_the_reference_is_a_value() -> None:
+    named = {name for block in read_blocks() for name in re.findall(r" = ([A-Za-z_]\w*)", block)}
+    assert named <= {"None", "True", "False"}
+
+
+def read_blocks() -> list[str]:
+    """Return the code in the reference: fields and signatures."""
+    return re.findall(r"^```python\n(.*?)^```", REFERENCE.read_text(), re.MULTILINE | re.DOTALL)

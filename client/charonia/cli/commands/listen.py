@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from charonia.cli import options
-from charonia.cli.arguments import InvalidArgument
 from charonia.cli.registry import command
 from charonia.cli.session import Session
 from charonia.webhook_signatures import SECRET
@@ -19,7 +18,11 @@ EventOption = Annotated[
     ),
 ]
 AfterOption = Annotated[
-    options.Text, typer.Option(metavar="POSITION", help="Go on after this event, as Ctrl-C says it. [default: now]")
+    options.Text,
+    typer.Option(
+        metavar="POSITION",
+        help="Go on after this event, as Ctrl-C says it, or begin with the `oldest` that is kept. [default: now]",
+    ),
 ]
 SecretOption = Annotated[
     options.Text,
@@ -45,9 +48,6 @@ def listen(
     forward: Annotated[options.Text, typer.Option(metavar="URL", help="Where to send each event as a webhook.")] = None,
     events: EventOption = None,
     after: AfterOption = None,
-    since_oldest: Annotated[
-        bool, typer.Option("--since-oldest", help="Begin with the oldest event that is kept.")
-    ] = False,
     secret: SecretOption = None,
     give_up_after: GiveUpOption = 3600,
 ) -> None:
@@ -64,15 +64,12 @@ def listen(
     from charonia.cli.listen.listener import Listener
     from charonia.cli.listen.local_receiver import check_secret, check_target
 
-    if after is not None and since_oldest:
-        raise InvalidArgument("--after and --since-oldest exclude each other; give one of them")
-    only_new = after is None and not since_oldest
     listener = Listener(session, events, after)
     if forward is None:
-        run = listener.print_all(only_new=only_new)
+        run = listener.print_all()
     else:
         target, chosen = check_target(forward), None if secret is None else check_secret(secret)
-        run = listener.forward_all(target, chosen, give_up_after, only_new=only_new)
+        run = listener.forward_all(target, chosen, give_up_after)
     try:
         asyncio.run(run)
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ class Listener:
     """One run of `listen`. `progress` says where the next one goes on."""
 
     def __init__(self, session: Session, types: Sequence[str] | None, after: str | None) -> None:
-        """`after` is a position; None for the oldest event."""
+        """`after` is a position, or `oldest`. None is that of the last event until now."""
         self.progress = Progress(after)
         self.lines = EventLines(session)
         self._session = session
@@ -33,16 +33,16 @@ class Listener:
         self._signed_with = "the secret of this run"
         self._explained: set[int | None] = set()  # the answers that were explained
 
-    async def print_all(self, *, only_new: bool) -> None:
+    async def print_all(self) -> None:
         """Print the events, without an end."""
         async with AsyncCharonia(profile=self._session.profile, timeout=CALL_SECONDS) as client:
-            await self._find_begin(client, only_new=only_new)
+            await self._find_begin(client)
             await self._follow(client, self._print)
 
-    async def forward_all(self, url: str, secret: str | None, give_up_after: float, *, only_new: bool) -> None:
+    async def forward_all(self, url: str, secret: str | None, give_up_after: float) -> None:
         """Forward the events to a URL, without an end."""
         async with AsyncCharonia(profile=self._session.profile, timeout=CALL_SECONDS) as client:
-            await self._find_begin(client, only_new=only_new)
+            await self._find_begin(client)
             self._greeting = [f"forwarding to {url}; Ctrl-C ends it"]
             secret = await self._find_secret(client) if secret is None else secret
             async with LocalReceiver(url, secret, CONCURRENCY) as receiver:
@@ -63,8 +63,8 @@ class Listener:
         self._greeting.append(f"signing with your tenant's secret, {self._signed_with}")
         return secret
 
-    async def _find_begin(self, client: AsyncCharonia, *, only_new: bool) -> None:
-        if only_new:
+    async def _find_begin(self, client: AsyncCharonia) -> None:
+        if self.progress.position is None:
             self.progress.position = await client.events.find_end(types=self._types)
 
     async def _follow(self, client: AsyncCharonia, take: Take) -> None:
@@ -105,12 +105,12 @@ class Listener:
 
     def note_end(self, command: str, *, needs_secret: bool) -> None:
         """Say with which command to go on, unless it was refused. A secret that the user gave is never printed."""
-        if self._greeting:
+        position = self.progress.position
+        if self._greeting or position is None:
             return
         if self.lines.given_up:
             self._session.note(f"events given up, which the server did not accept: {self.lines.given_up}")
-        position = self.progress.position
-        where = "--since-oldest" if position is None else f"--after {shlex.quote(position)}"
+        where = f"--after {shlex.quote(position)}"
         if self._made_secret is not None:  # the start has shown it, so that the next run can sign alike
             where += f" --secret {self._made_secret}"
         if needs_secret:
