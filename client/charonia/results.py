@@ -106,7 +106,7 @@ class Part(Outputs):
 
 
 class Done:
-    """One item of a `map`, with its job. `error` is why it has no result."""
+    """One item of a `map`, with its job. `error` is why it has no result. `done[name]` is an output of `result`."""
 
     def __init__(self, index: int, item: Any, job: JobData | None, error: CharoniaError | None) -> None:
         self.index = index
