@@ -64,7 +64,7 @@ class AsyncWebhooks:
         return await self._transport.call(get(self._path(webhook_id)), WebhookData)
 
     async def list(self) -> AsyncGenerator[WebhookData, None]:
-        """Yield the subscriptions."""
+        """Yield the subscriptions, oldest first."""
         async for webhook in list_pages(self._transport, "/v1/webhooks", WebhookData):
             yield webhook
 

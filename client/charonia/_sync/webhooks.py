@@ -65,7 +65,7 @@ class Webhooks:
         return self._transport.call(get(self._path(webhook_id)), WebhookData)
 
     def list(self) -> Iterator[WebhookData]:
-        """Yield the subscriptions."""
+        """Yield the subscriptions, oldest first."""
         yield from list_pages(self._transport, "/v1/webhooks", WebhookData)
 
     def update(self, webhook_id: str, **changes: Any) -> WebhookData:
