@@ -28,12 +28,12 @@ from tests.support.stacks.sized_models import SizedModels
 
 COMPRESSION = 10.0  # times as fast as loads of 0.5 to 5 s, besides what Triton needs by itself: two seconds a swap
 LOADS = 0.5, 5.0  # seconds that the shortest and the longest load wait, uncompressed
-MAX_WAIT = 180  # seconds: three times what it takes to swap all models once
+MAX_WAIT = 240  # seconds: 3.6 times what it takes to swap all models once, as in the simulation of decision 30
 ALLOCATED = 100 * 10**6  # bytes of each model
 TAKEN = 140 * 10**6  # with its process
 HELD = 3  # models
 COMPUTE_SECONDS = 0.05  # of a job
-LENGTH = 67.5  # times as long as other parts: 270 s by default
+LENGTH = 90.0  # times as long as other parts: 360 s by default
 IN_ORDER = 32  # jobs at a time
 WARM_SECONDS = 2.0
 RATE = 50  # jobs/s, while each finds its model

@@ -1,7 +1,7 @@
 """Jobs at a high rate for long, while history is removed as fast as it comes.
 
 Latencies are in ms, CPU in ms per job, sizes in MB. The figures `growth` compare the last quarter of the time with the
-one before it: 1 is no change.
+one before it: 1 is no change. The result has the figures of all parts, too.
 """
 
 import json
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.harness.bench import QUERIES, Bench, Scenario
-from benchmarks.harness.report import Figures, pick, with_prefix
+from benchmarks.harness.report import Figures, pick, round_figure, with_prefix
 from deploy.local.servers.postgres import DATABASE
 
 RATE = 650  # jobs per second: what two cores do, with the load itself on them
@@ -25,6 +25,7 @@ def measure(bench: Bench) -> Iterator[Figures]:
         found = bench.run_open(seconds, rate=RATE)
         sizes = json.loads(bench.stack.postgres.query(QUERIES["measure_tables"], DATABASE))
         parts.append(pick(found, "accepted", "webhook", "cpu") | with_prefix("size", sizes))
+    bench.facts["parts"] = [{name: round_figure(value) for name, value in part.items()} for part in parts]
     middle, last = parts[PARTS // 2 : PARTS * 3 // 4], parts[PARTS * 3 // 4 :]
     growth = {name: compare(middle, last, name) for name in (*MEASURED, *pick(last[-1], "size"))}
     yield average(last) | with_prefix("growth", growth)
