@@ -27,7 +27,7 @@ DRAW = """
 SELECT id FROM (SELECT id FROM jobs TABLESAMPLE SYSTEM (%s) WHERE finished_at IS NOT NULL) seen
 ORDER BY random() LIMIT %s
 """
-COMPARED = ("accepted.p50", "queue.p50", "webhook.p50", "look_up.p50", "list.p50", "failed.p50")
+COMPARED = ("accepted.p50", "queue.p50", "webhook.p50", "look_up.p50", "list.p50")
 
 
 async def read(port: int, jobs: Sequence[str]) -> Figures:
