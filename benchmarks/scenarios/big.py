@@ -37,9 +37,7 @@ async def read(port: int, jobs: Sequence[str]) -> Figures:
     for job in jobs:
         for name, path in {"look_up": f"/v1/jobs/{job}", **PATHS}.items():
             sent = time.perf_counter()
-            status, body = await connection.send(
-                f"GET {path} HTTP/1.1\r\n{HEADERS % DEVELOPMENT_KEY}\r\n".encode()
-            )
+            status, body = await connection.send(f"GET {path} HTTP/1.1\r\n{HEADERS % DEVELOPMENT_KEY}\r\n".encode())
             if status != HTTPStatus.OK:
                 raise BenchmarkFailed(f"{path}: {status} {body[:500]!r}")
             taken[name].append((time.perf_counter() - sent) * 1000)
