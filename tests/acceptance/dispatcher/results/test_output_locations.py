@@ -59,7 +59,7 @@ async def test_outputs_go_to_the_location(customer: Customer, receiver: Receiver
     assert shown[0][0].keys() == FIELDS
     assert shown[1:] == [shown[0]] * 3
     assert (await customer.api.http.get("/v1/files")).json()["items"] == []
-    assert (await customer.api.http.delete(path)).status_code == 204
+    assert (await customer.api.http.post(f"{path}/erase")).status_code == 204
     assert await customer.read(url) == CONTENT  # it is the client's own
 
 
