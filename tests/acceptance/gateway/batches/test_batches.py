@@ -44,13 +44,13 @@ async def test_ten_thousand_lines_with_invalid_ones_among_them(api: Api, other_t
     inbox = receiver.inbox()
     items = [ECHO, *INVALID] * VALID
     submitting = True
-    served = 0
+    taken = list[float]()
 
     async def send_requests() -> None:
-        nonlocal served
         while submitting:
+            began = time.monotonic()
             assert (await other_tenant.http.get("/v1/webhook-secret")).status_code == 200
-            served += 1
+            taken.append(time.monotonic() - began)
             await asyncio.sleep(POLL_SECONDS)
 
     async with api.subscribed(inbox.url, events=["batch.completed"]) as subscription:
@@ -60,7 +60,7 @@ async def test_ten_thousand_lines_with_invalid_ones_among_them(api: Api, other_t
         seconds, submitting = time.monotonic() - began, False
         await others
         assert seconds < 30  # an idle machine needs a few seconds
-        assert served > 10  # other requests were served meanwhile
+        assert max(taken) < seconds / 2  # other requests were served meanwhile
         assert (batch.total, batch.accepted, batch.status) == (ITEMS, VALID, "processing")
         assert [error.index for error in batch.errors] == [index for index in range(ITEMS) if index % PERIOD]
         assert {error.type.rpartition(":")[2] for error in batch.errors[1::4]} == {"model_not_found"}
