@@ -12,7 +12,7 @@ from pathlib import Path
 import uvloop
 
 from deploy.local.servers.postgres import connect_as
-from deploy.local.services import DEVELOPMENT, DEVELOPMENT_KEY, Installation, Service
+from deploy.local.services import DEVELOPMENT_KEY, Installation, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from services.gateway.auth.scopes import Scope
@@ -33,12 +33,6 @@ BETWEEN_SECONDS = 0.5  # two replacements, and before the first
 MEASURED_SECONDS = 6.0  # before the migration and after the last replacement: enough jobs for a median
 RUNS_SECONDS = 8.0  # after the last replacement; what is measured then has no runs, as before
 OLD_SCHEMA = 3  # the exit code of a service that cannot use the schema
-# The candidate's names of settings that 0.1.0 has renamed. Without them, it sends no webhook to this machine.
-OLD_NAMES = {
-    "CHARONIA_ALLOWED_NETWORKS": DEVELOPMENT["CHARONIA_WEBHOOK_NETWORKS"],
-    "CHARONIA_ALLOW_HTTP": DEVELOPMENT["CHARONIA_WEBHOOK_HTTP"],
-    "CHARONIA_DRAIN": DEVELOPMENT["CHARONIA_SHUTDOWN_DELAY"],
-}
 
 
 @dataclass(frozen=True)
@@ -60,9 +54,7 @@ class Plan:
 def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
     """Run an upgrade and print its report. Return the violations. The logs stay in the plan's directory."""
     settings = Settings.private(plan.directory / "stack", gateways=2, dispatchers=2, notifiers=2)
-    stack = Stack(
-        replace(settings, environment=ENVIRONMENT | OLD_NAMES, model_control="explicit"), installation=plan.old
-    )
+    stack = Stack(replace(settings, environment=ENVIRONMENT, model_control="explicit"), installation=plan.old)
     try:
         with stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(upgrade(stack, plan, report_line))
