@@ -16,6 +16,8 @@ from deploy.local.terminal import say
 
 IMAGE = "charonia-rehearsal/newest"
 NOT_HERE = ("tests/*/deploy", "tests/*/console")  # they need Debian 12, Docker, Helm or Chromium
+SIDE_BY_SIDE = ("-n 4", "--dist loadfile", "--no-loadscope-reorder")  # as `make test`
+MEMORY = "6g"  # shared memory, which holds the tests' databases
 SECONDS = 1800.0
 
 
@@ -43,7 +45,9 @@ def build(engine: Engine) -> None:
 
 def main() -> int:
     ignored = [f"--ignore-glob='{name}'" for name in NOT_HERE]
-    tests = " ".join(["/venv/bin/python -m pytest -q -m 'not triton' tests/unit tests/integration", *ignored])
+    tests = " ".join(
+        ["/venv/bin/python -m pytest -q", *SIDE_BY_SIDE, "-m 'not triton' tests/unit tests/integration", *ignored]
+    )
     archive = "git -c safe.directory=/src -C /src archive HEAD"
     copy = f"mkdir /work && {archive} | tar -x -C /work && cd /work && ln -s /venv .venv"
     versions = "/venv/bin/python --version; psql --version; dpkg-query --show rabbitmq-server"
@@ -58,7 +62,7 @@ def main() -> int:
                 "--rm",
                 "--network=none",
                 "--shm-size",
-                "1g",
+                MEMORY,
                 "-v",
                 f"{ROOT}:/src:ro",
                 IMAGE,
