@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from charonia._async.blocking import sleep
 from charonia._async.planner import encode_item
@@ -15,6 +14,7 @@ from charonia.inputs import EncodedItem, encode_body
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.paths import make_path
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.retry import choose_delay
 from charonia.schemas import (
@@ -75,7 +75,7 @@ class AsyncBatches:
 
         With `wait`, return once all its jobs have ended, at the latest after so many seconds (60 at most).
         """
-        return await self._transport.call(get(make_batch_path(batch_id), wait=wait), BatchData)
+        return await self._transport.call(get(make_path("batches", batch_id), wait=wait), BatchData)
 
     async def wait(self, batch_id: str, timeout: float = DEFAULT_WAIT) -> BatchData:
         """Return a batch once all its jobs have ended. Raise DeadlineExceeded after `timeout` seconds."""
@@ -92,7 +92,7 @@ class AsyncBatches:
 
         Raise NotFound, and Conflict if the batch is completed.
         """
-        return await self._transport.call(Call("POST", f"{make_batch_path(batch_id)}/cancel"), BatchData)
+        return await self._transport.call(Call("POST", make_path("batches", batch_id, "/cancel")), BatchData)
 
     async def results(self, batch_id: str, *, start: int = 0, partial: bool = False) -> AsyncGenerator[BatchLine, None]:
         """Yield the line of each item, in the order submitted, once all jobs have ended. Raise Conflict before.
@@ -103,7 +103,7 @@ class AsyncBatches:
         total = (await self.get(batch_id)).total
         last_line_at = time.monotonic()
         while start < total:
-            call = get(f"{make_batch_path(batch_id)}/results", {"from": start, "partial": partial or None})
+            call = get(make_path("batches", batch_id, "/results"), {"from": start, "partial": partial or None})
             async for text in self._transport.read_lines(call):
                 line = decode(text, BatchLine)
                 start, last_line_at = line.index + 1, time.monotonic()
@@ -112,7 +112,3 @@ class AsyncBatches:
                 if time.monotonic() - last_line_at > self._transport.timeout:
                     raise ConnectionFailed(f"the results of {batch_id} break off at item {start}; read them again")
                 await sleep(choose_delay(1, None))
-
-
-def make_batch_path(batch_id: str) -> str:
-    return f"/v1/batches/{quote(batch_id, safe='')}"

@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
 import httpx
 
@@ -18,6 +17,7 @@ from charonia.inputs import check_sizes, has_files, list_references, read_files
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.paths import make_path
 from charonia.retry import choose_delay
 from charonia.schemas import FileData
 from charonia.sources import (
@@ -76,7 +76,7 @@ class AsyncFiles:
 
     async def get(self, file_id: str) -> FileData:
         """Return a file without its content. Raise NotFound."""
-        return await self._transport.call(get(self._path(file_id)), FileData)
+        return await self._transport.call(get(make_path("files", file_id)), FileData)
 
     async def list(self) -> AsyncGenerator[FileData, None]:
         """Yield the files, newest first."""
@@ -101,7 +101,7 @@ class AsyncFiles:
         while position < size:
             deadline.check(f"the download of {file_id}")
             headers = {"Range": f"bytes={position}-"} if position else {}
-            call = Call("GET", self._path(file_id, "/content"), query, headers=headers, is_redirected=True)
+            call = Call("GET", make_path("files", file_id, "/content"), query, headers=headers, is_redirected=True)
             async with self._transport.open(call, deadline) as response:
                 if position and response.status_code != 206:
                     raise InvalidResponse(f"the rest of {file_id} cannot be read from where it broke off; read it anew")
@@ -150,7 +150,7 @@ class AsyncFiles:
 
     async def delete(self, file_id: str) -> None:
         """Delete a file for good. Raise Conflict while a job that reads it waits or runs."""
-        await self._transport.send(Call("DELETE", self._path(file_id), repeatable=False))
+        await self._transport.send(Call("DELETE", make_path("files", file_id), repeatable=False))
 
     async def _prepare(
         self,
@@ -183,7 +183,4 @@ class AsyncFiles:
 
     async def _find(self, file_id: str, deadline: Deadline) -> FileData:
         patience = choose_patience(deadline, 0.0, self._transport.timeout)
-        return await self._transport.call(get(self._path(file_id)), FileData, patience)
-
-    def _path(self, file_id: str, suffix: str = "") -> str:
-        return f"/v1/files/{quote(file_id, safe='')}{suffix}"
+        return await self._transport.call(get(make_path("files", file_id)), FileData, patience)

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
-from urllib.parse import quote
 
 from charonia._async.pages import list_pages
 from charonia._async.transport import AsyncTransport
 from charonia.admin_schemas import KeyData, Scope
 from charonia.calls import Call, get, post
+from charonia.paths import make_path
 
 
 class AsyncKeys:
@@ -41,7 +41,7 @@ class AsyncKeys:
 
     async def get(self, key_id: str) -> KeyData:
         """Return a key that is not revoked. Raise NotFound."""
-        return await self._transport.call(get(self._path(key_id)), KeyData)
+        return await self._transport.call(get(make_path("keys", key_id)), KeyData)
 
     async def list(self) -> AsyncGenerator[KeyData, None]:
         """Yield the keys that are not revoked, oldest first."""
@@ -50,7 +50,4 @@ class AsyncKeys:
 
     async def revoke(self, key_id: str) -> None:
         """Revoke a key for good. Its streams and waits end. Raise Conflict for the client's own key."""
-        await self._transport.send(Call("DELETE", self._path(key_id), repeatable=False))
-
-    def _path(self, key_id: str) -> str:
-        return f"/v1/keys/{quote(key_id, safe='')}"
+        await self._transport.send(Call("DELETE", make_path("keys", key_id), repeatable=False))

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -10,9 +9,8 @@ from charonia._async.pages import list_pages
 from charonia._async.resources import AsyncModels
 from charonia._async.transport import AsyncTransport
 from charonia.calls import Call, get
-from charonia.errors import InvalidInput
+from charonia.paths import make_path
 from charonia.pipeline_schemas import CheckedPipeline, PipelineData
-from charonia.schemas import FieldProblem
 
 
 class AsyncPipelines:
@@ -27,17 +25,19 @@ class AsyncPipelines:
 
         Raise InvalidRequest with every fault of the definition, and Conflict if a model has this name.
         """
-        stored = await self._transport.call(self._send("PUT", self._path(name), definition), PipelineData)
+        stored = await self._transport.call(self._send("PUT", make_path("pipelines", name), definition), PipelineData)
         self._models._forget(name)
         return stored
 
     async def check(self, name: str, definition: Mapping[str, Any]) -> CheckedPipeline:
         """Check a definition as `put` does, without storing it. Return what the pipeline would take and make."""
-        return await self._transport.call(self._send("POST", self._path(name, "/check"), definition), CheckedPipeline)
+        return await self._transport.call(
+            self._send("POST", make_path("pipelines", name, "/check"), definition), CheckedPipeline
+        )
 
     async def get(self, name: str, *, version: str | None = None) -> PipelineData:
         """Return a pipeline, by default its newest version. Raise NotFound."""
-        return await self._transport.call(get(self._path(name), {"version": version}), PipelineData)
+        return await self._transport.call(get(make_path("pipelines", name), {"version": version}), PipelineData)
 
     async def list(self) -> AsyncGenerator[PipelineData, None]:
         """Yield the newest version of each pipeline, by name."""
@@ -46,16 +46,9 @@ class AsyncPipelines:
 
     async def delete(self, name: str) -> None:
         """Delete a pipeline with all its versions. Its runs go on. Raise NotFound."""
-        await self._transport.send(Call("DELETE", self._path(name), repeatable=False))
+        await self._transport.send(Call("DELETE", make_path("pipelines", name), repeatable=False))
         self._models._forget(name)
 
     def _send(self, method: str, path: str, definition: Mapping[str, Any]) -> Call:
         body = msgspec.json.encode(definition)
         return Call(method, path, body=body, headers={"Content-Type": "application/json"})
-
-    def _path(self, name: str, suffix: str = "") -> str:
-        if name in ("", ".", "..") or "/" in name:
-            raise InvalidInput(
-                [FieldProblem("name", f"is {name!r}; it must not be empty, `.` or `..`, and must have no `/`")]
-            )
-        return f"/v1/pipelines/{quote(name, safe='')}{suffix}"

@@ -3,15 +3,15 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
-from urllib.parse import quote
 
-from charonia._async.jobs import AsyncJob, make_path
+from charonia._async.jobs import AsyncJob
 from charonia._async.pages import list_pages
 from charonia._async.transport import AsyncTransport
 from charonia.calls import get, post
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.paths import make_path
 from charonia.schemas import JobData, Replayed, Status
 
 
@@ -28,7 +28,7 @@ class AsyncModels:
 
     async def _read(self, name: str, timeout: float | None = None) -> ModelInfo:
         """Return a model as it is now, within `timeout` seconds, by default those of the client."""
-        call = get(f"/v1/models/{quote(name, safe='')}")
+        call = get(make_path("models", name))
         self._known[name] = await self._transport.call(call, ModelInfo, timeout)
         return self._known[name]
 
@@ -56,7 +56,7 @@ class AsyncJobs:
 
     async def get(self, job_id: str) -> AsyncJob:
         """Return a job. Raise NotFound."""
-        return AsyncJob(self._transport, await self._transport.call(get(make_path(job_id)), JobData))
+        return AsyncJob(self._transport, await self._transport.call(get(make_path("jobs", job_id)), JobData))
 
     async def list(
         self,

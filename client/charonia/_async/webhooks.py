@@ -19,6 +19,7 @@ from charonia.admin_schemas import (
     WebhookSecret,
 )
 from charonia.calls import Call, get, post
+from charonia.paths import make_path
 
 
 class AsyncWebhooks:
@@ -61,7 +62,7 @@ class AsyncWebhooks:
 
     async def get(self, webhook_id: str) -> WebhookData:
         """Return a subscription. Raise NotFound."""
-        return await self._transport.call(get(self._path(webhook_id)), WebhookData)
+        return await self._transport.call(get(make_path("webhooks", webhook_id)), WebhookData)
 
     async def list(self) -> AsyncGenerator[WebhookData, None]:
         """Yield the subscriptions, oldest first."""
@@ -74,47 +75,47 @@ class AsyncWebhooks:
         None clears a field.
         """
         headers = {"Content-Type": "application/json"}
-        call = Call("PATCH", self._path(webhook_id), body=msgspec.json.encode(changes), headers=headers)
+        call = Call("PATCH", make_path("webhooks", webhook_id), body=msgspec.json.encode(changes), headers=headers)
         return await self._transport.call(call, WebhookData)
 
     async def delete(self, webhook_id: str) -> None:
         """Delete a subscription. Its waiting deliveries are not sent."""
-        await self._transport.send(Call("DELETE", self._path(webhook_id)))
+        await self._transport.send(Call("DELETE", make_path("webhooks", webhook_id)))
 
     async def rotate(self, webhook_id: str, *, grace_period: float = 86_400.0) -> WebhookData:
         """Replace the secret, and return the new one. The old one signs too for `grace_period` seconds."""
-        call = post(self._path(webhook_id, "/rotate"), {"grace_period": grace_period})
+        call = post(make_path("webhooks", webhook_id, "/rotate"), {"grace_period": grace_period})
         return await self._transport.call(call, WebhookData)
 
     async def test(self, webhook_id: str) -> TestedDelivery:
         """Send `webhook.test` now, once, and return the attempt."""
-        return await self._transport.call(post(self._path(webhook_id, "/test")), TestedDelivery)
+        return await self._transport.call(post(make_path("webhooks", webhook_id, "/test")), TestedDelivery)
 
     async def health(self, webhook_id: str) -> WebhookHealth:
         """Return what is pending, the circuit, and how the latest deliveries went."""
-        return await self._transport.call(get(self._path(webhook_id, "/health")), WebhookHealth)
+        return await self._transport.call(get(make_path("webhooks", webhook_id, "/health")), WebhookHealth)
 
     async def disable(self, webhook_id: str) -> WebhookData:
         """Send nothing more to a subscription until it is enabled. Its pending deliveries are canceled."""
-        return await self._transport.call(Call("POST", self._path(webhook_id, "/disable")), WebhookData)
+        return await self._transport.call(Call("POST", make_path("webhooks", webhook_id, "/disable")), WebhookData)
 
     async def enable(self, webhook_id: str) -> WebhookData:
         """Send events to a disabled subscription again."""
-        return await self._transport.call(Call("POST", self._path(webhook_id, "/enable")), WebhookData)
+        return await self._transport.call(Call("POST", make_path("webhooks", webhook_id, "/enable")), WebhookData)
 
     async def recover(self, webhook_id: str, *, since: datetime, until: datetime | None = None) -> Recovery:
         """Send what failed in this time again, oldest first. `get_recovery` shows the progress."""
         body = {"since": since} | ({} if until is None else {"until": until})
-        return await self._transport.call(post(self._path(webhook_id, "/recoveries"), body), Recovery)
+        return await self._transport.call(post(make_path("webhooks", webhook_id, "/recoveries"), body), Recovery)
 
     async def get_recovery(self, webhook_id: str, recovery_id: str) -> Recovery:
         """Return the progress of a recovery."""
-        path = self._path(webhook_id, f"/recoveries/{quote(recovery_id, safe='')}")
+        path = make_path("webhooks", webhook_id, f"/recoveries/{quote(recovery_id, safe='')}")
         return await self._transport.call(get(path), Recovery)
 
     async def deliveries(self, webhook_id: str, *, status: str | None = None) -> AsyncGenerator[DeliveryData, None]:
         """Yield the deliveries of a subscription, newest first."""
-        path = self._path(webhook_id, "/deliveries")
+        path = make_path("webhooks", webhook_id, "/deliveries")
         async for delivery in list_pages(self._transport, path, DeliveryData, status=status):
             yield delivery
 
@@ -128,9 +129,6 @@ class AsyncWebhooks:
             post("/v1/webhook-secret/rotate", {"grace_period": grace_period}), WebhookSecret
         )
 
-    def _path(self, webhook_id: str, suffix: str = "") -> str:
-        return f"/v1/webhooks/{quote(webhook_id, safe='')}{suffix}"
-
 
 class AsyncDeliveries:
     """Events on their way to receivers."""
@@ -140,14 +138,14 @@ class AsyncDeliveries:
 
     async def get(self, delivery_id: str) -> DeliveryData:
         """Return a delivery with every attempt. Raise NotFound."""
-        return await self._transport.call(get(f"/v1/deliveries/{quote(delivery_id, safe='')}"), DeliveryData)
+        return await self._transport.call(get(make_path("deliveries", delivery_id)), DeliveryData)
 
     async def get_body(self, delivery_id: str) -> bytes:
         """Return what every attempt of a delivery sends, byte for byte."""
-        call = get(f"/v1/deliveries/{quote(delivery_id, safe='')}/body")
+        call = get(make_path("deliveries", delivery_id, "/body"))
         return (await self._transport.call(call, SentBody)).body.encode()
 
     async def redeliver(self, delivery_id: str) -> DeliveryData:
         """Send a delivery again now, under the same id."""
-        path = f"/v1/deliveries/{quote(delivery_id, safe='')}/redeliver"
+        path = make_path("deliveries", delivery_id, "/redeliver")
         return await self._transport.call(post(path), DeliveryData)

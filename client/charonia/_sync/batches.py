@@ -4,7 +4,6 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from charonia._sync.blocking import sleep
 from charonia._sync.planner import encode_item
@@ -16,6 +15,7 @@ from charonia.inputs import EncodedItem, encode_body
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.paths import make_path
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.retry import choose_delay
 from charonia.schemas import (
@@ -76,7 +76,7 @@ class Batches:
 
         With `wait`, return once all its jobs have ended, at the latest after so many seconds (60 at most).
         """
-        return self._transport.call(get(make_batch_path(batch_id), wait=wait), BatchData)
+        return self._transport.call(get(make_path("batches", batch_id), wait=wait), BatchData)
 
     def wait(self, batch_id: str, timeout: float = DEFAULT_WAIT) -> BatchData:
         """Return a batch once all its jobs have ended. Raise DeadlineExceeded after `timeout` seconds."""
@@ -93,7 +93,7 @@ class Batches:
 
         Raise NotFound, and Conflict if the batch is completed.
         """
-        return self._transport.call(Call("POST", f"{make_batch_path(batch_id)}/cancel"), BatchData)
+        return self._transport.call(Call("POST", make_path("batches", batch_id, "/cancel")), BatchData)
 
     def results(self, batch_id: str, *, start: int = 0, partial: bool = False) -> Iterator[BatchLine]:
         """Yield the line of each item, in the order submitted, once all jobs have ended. Raise Conflict before.
@@ -104,7 +104,7 @@ class Batches:
         total = (self.get(batch_id)).total
         last_line_at = time.monotonic()
         while start < total:
-            call = get(f"{make_batch_path(batch_id)}/results", {"from": start, "partial": partial or None})
+            call = get(make_path("batches", batch_id, "/results"), {"from": start, "partial": partial or None})
             for text in self._transport.read_lines(call):
                 line = decode(text, BatchLine)
                 start, last_line_at = line.index + 1, time.monotonic()
@@ -113,7 +113,3 @@ class Batches:
                 if time.monotonic() - last_line_at > self._transport.timeout:
                     raise ConnectionFailed(f"the results of {batch_id} break off at item {start}; read them again")
                 sleep(choose_delay(1, None))
-
-
-def make_batch_path(batch_id: str) -> str:
-    return f"/v1/batches/{quote(batch_id, safe='')}"

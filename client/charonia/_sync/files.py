@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
 import httpx
 
@@ -19,6 +18,7 @@ from charonia.inputs import check_sizes, has_files, list_references, read_files
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.paths import make_path
 from charonia.retry import choose_delay
 from charonia.schemas import FileData
 from charonia.sources import (
@@ -77,7 +77,7 @@ class Files:
 
     def get(self, file_id: str) -> FileData:
         """Return a file without its content. Raise NotFound."""
-        return self._transport.call(get(self._path(file_id)), FileData)
+        return self._transport.call(get(make_path("files", file_id)), FileData)
 
     def list(self) -> Iterator[FileData]:
         """Yield the files, newest first."""
@@ -98,7 +98,7 @@ class Files:
         while position < size:
             deadline.check(f"the download of {file_id}")
             headers = {"Range": f"bytes={position}-"} if position else {}
-            call = Call("GET", self._path(file_id, "/content"), query, headers=headers, is_redirected=True)
+            call = Call("GET", make_path("files", file_id, "/content"), query, headers=headers, is_redirected=True)
             with self._transport.open(call, deadline) as response:
                 if position and response.status_code != 206:
                     raise InvalidResponse(f"the rest of {file_id} cannot be read from where it broke off; read it anew")
@@ -147,7 +147,7 @@ class Files:
 
     def delete(self, file_id: str) -> None:
         """Delete a file for good. Raise Conflict while a job that reads it waits or runs."""
-        self._transport.send(Call("DELETE", self._path(file_id), repeatable=False))
+        self._transport.send(Call("DELETE", make_path("files", file_id), repeatable=False))
 
     def _prepare(
         self,
@@ -180,7 +180,4 @@ class Files:
 
     def _find(self, file_id: str, deadline: Deadline) -> FileData:
         patience = choose_patience(deadline, 0.0, self._transport.timeout)
-        return self._transport.call(get(self._path(file_id)), FileData, patience)
-
-    def _path(self, file_id: str, suffix: str = "") -> str:
-        return f"/v1/files/{quote(file_id, safe='')}{suffix}"
+        return self._transport.call(get(make_path("files", file_id)), FileData, patience)

@@ -5,7 +5,6 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from charonia._sync.blocking import run_blocking
 from charonia._sync.files import Files
@@ -19,18 +18,17 @@ from charonia.errors import (
     CharoniaError,
     Conflict,
     DeadlineExceeded,
-    InvalidInput,
     KnownJob,
     known_outputs,
     make_job_error,
 )
 from charonia.events import Event
+from charonia.paths import make_path
 from charonia.requests import DEFAULT_WAIT
 from charonia.results import Result
 from charonia.schemas import (
     AttemptData,
     Failure,
-    FieldProblem,
     Input,
     JobData,
     JobInputs,
@@ -231,11 +229,4 @@ class Job:
         return self._transport.call(get(self._path("/trace")), Trace)
 
     def _path(self, suffix: str = "") -> str:
-        return make_path(self.data.id, suffix)
-
-
-def make_path(job_id: str, suffix: str = "") -> str:
-    """Return the path of a job. Raise InvalidInput for an empty id."""
-    if not job_id:
-        raise InvalidInput([FieldProblem("job_id", "is empty; give the id of a job")])
-    return f"/v1/jobs/{quote(job_id, safe='')}{suffix}"
+        return make_path("jobs", self.data.id, suffix)

@@ -3,12 +3,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from urllib.parse import quote
 
 from charonia._sync.pages import list_pages
 from charonia._sync.transport import Transport
 from charonia.admin_schemas import KeyData, Scope
 from charonia.calls import Call, get, post
+from charonia.paths import make_path
 
 
 class Keys:
@@ -42,7 +42,7 @@ class Keys:
 
     def get(self, key_id: str) -> KeyData:
         """Return a key that is not revoked. Raise NotFound."""
-        return self._transport.call(get(self._path(key_id)), KeyData)
+        return self._transport.call(get(make_path("keys", key_id)), KeyData)
 
     def list(self) -> Iterator[KeyData]:
         """Yield the keys that are not revoked, oldest first."""
@@ -50,7 +50,4 @@ class Keys:
 
     def revoke(self, key_id: str) -> None:
         """Revoke a key for good. Its streams and waits end. Raise Conflict for the client's own key."""
-        self._transport.send(Call("DELETE", self._path(key_id), repeatable=False))
-
-    def _path(self, key_id: str) -> str:
-        return f"/v1/keys/{quote(key_id, safe='')}"
+        self._transport.send(Call("DELETE", make_path("keys", key_id), repeatable=False))

@@ -4,15 +4,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
-from urllib.parse import quote
 
-from charonia._sync.jobs import Job, make_path
+from charonia._sync.jobs import Job
 from charonia._sync.pages import list_pages
 from charonia._sync.transport import Transport
 from charonia.calls import get, post
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.paths import make_path
 from charonia.schemas import JobData, Replayed, Status
 
 
@@ -29,7 +29,7 @@ class Models:
 
     def _read(self, name: str, timeout: float | None = None) -> ModelInfo:
         """Return a model as it is now, within `timeout` seconds, by default those of the client."""
-        call = get(f"/v1/models/{quote(name, safe='')}")
+        call = get(make_path("models", name))
         self._known[name] = self._transport.call(call, ModelInfo, timeout)
         return self._known[name]
 
@@ -56,7 +56,7 @@ class Jobs:
 
     def get(self, job_id: str) -> Job:
         """Return a job. Raise NotFound."""
-        return Job(self._transport, self._transport.call(get(make_path(job_id)), JobData))
+        return Job(self._transport, self._transport.call(get(make_path("jobs", job_id)), JobData))
 
     def list(
         self,

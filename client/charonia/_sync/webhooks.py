@@ -20,6 +20,7 @@ from charonia.admin_schemas import (
     WebhookSecret,
 )
 from charonia.calls import Call, get, post
+from charonia.paths import make_path
 
 
 class Webhooks:
@@ -62,7 +63,7 @@ class Webhooks:
 
     def get(self, webhook_id: str) -> WebhookData:
         """Return a subscription. Raise NotFound."""
-        return self._transport.call(get(self._path(webhook_id)), WebhookData)
+        return self._transport.call(get(make_path("webhooks", webhook_id)), WebhookData)
 
     def list(self) -> Iterator[WebhookData]:
         """Yield the subscriptions, oldest first."""
@@ -74,47 +75,47 @@ class Webhooks:
         None clears a field.
         """
         headers = {"Content-Type": "application/json"}
-        call = Call("PATCH", self._path(webhook_id), body=msgspec.json.encode(changes), headers=headers)
+        call = Call("PATCH", make_path("webhooks", webhook_id), body=msgspec.json.encode(changes), headers=headers)
         return self._transport.call(call, WebhookData)
 
     def delete(self, webhook_id: str) -> None:
         """Delete a subscription. Its waiting deliveries are not sent."""
-        self._transport.send(Call("DELETE", self._path(webhook_id)))
+        self._transport.send(Call("DELETE", make_path("webhooks", webhook_id)))
 
     def rotate(self, webhook_id: str, *, grace_period: float = 86_400.0) -> WebhookData:
         """Replace the secret, and return the new one. The old one signs too for `grace_period` seconds."""
-        call = post(self._path(webhook_id, "/rotate"), {"grace_period": grace_period})
+        call = post(make_path("webhooks", webhook_id, "/rotate"), {"grace_period": grace_period})
         return self._transport.call(call, WebhookData)
 
     def test(self, webhook_id: str) -> TestedDelivery:
         """Send `webhook.test` now, once, and return the attempt."""
-        return self._transport.call(post(self._path(webhook_id, "/test")), TestedDelivery)
+        return self._transport.call(post(make_path("webhooks", webhook_id, "/test")), TestedDelivery)
 
     def health(self, webhook_id: str) -> WebhookHealth:
         """Return what is pending, the circuit, and how the latest deliveries went."""
-        return self._transport.call(get(self._path(webhook_id, "/health")), WebhookHealth)
+        return self._transport.call(get(make_path("webhooks", webhook_id, "/health")), WebhookHealth)
 
     def disable(self, webhook_id: str) -> WebhookData:
         """Send nothing more to a subscription until it is enabled. Its pending deliveries are canceled."""
-        return self._transport.call(Call("POST", self._path(webhook_id, "/disable")), WebhookData)
+        return self._transport.call(Call("POST", make_path("webhooks", webhook_id, "/disable")), WebhookData)
 
     def enable(self, webhook_id: str) -> WebhookData:
         """Send events to a disabled subscription again."""
-        return self._transport.call(Call("POST", self._path(webhook_id, "/enable")), WebhookData)
+        return self._transport.call(Call("POST", make_path("webhooks", webhook_id, "/enable")), WebhookData)
 
     def recover(self, webhook_id: str, *, since: datetime, until: datetime | None = None) -> Recovery:
         """Send what failed in this time again, oldest first. `get_recovery` shows the progress."""
         body = {"since": since} | ({} if until is None else {"until": until})
-        return self._transport.call(post(self._path(webhook_id, "/recoveries"), body), Recovery)
+        return self._transport.call(post(make_path("webhooks", webhook_id, "/recoveries"), body), Recovery)
 
     def get_recovery(self, webhook_id: str, recovery_id: str) -> Recovery:
         """Return the progress of a recovery."""
-        path = self._path(webhook_id, f"/recoveries/{quote(recovery_id, safe='')}")
+        path = make_path("webhooks", webhook_id, f"/recoveries/{quote(recovery_id, safe='')}")
         return self._transport.call(get(path), Recovery)
 
     def deliveries(self, webhook_id: str, *, status: str | None = None) -> Iterator[DeliveryData]:
         """Yield the deliveries of a subscription, newest first."""
-        path = self._path(webhook_id, "/deliveries")
+        path = make_path("webhooks", webhook_id, "/deliveries")
         yield from list_pages(self._transport, path, DeliveryData, status=status)
 
     def get_secret(self) -> WebhookSecret:
@@ -125,9 +126,6 @@ class Webhooks:
         """Replace the tenant's secret. The old one signs too for `grace_period` seconds."""
         return self._transport.call(post("/v1/webhook-secret/rotate", {"grace_period": grace_period}), WebhookSecret)
 
-    def _path(self, webhook_id: str, suffix: str = "") -> str:
-        return f"/v1/webhooks/{quote(webhook_id, safe='')}{suffix}"
-
 
 class Deliveries:
     """Events on their way to receivers."""
@@ -137,14 +135,14 @@ class Deliveries:
 
     def get(self, delivery_id: str) -> DeliveryData:
         """Return a delivery with every attempt. Raise NotFound."""
-        return self._transport.call(get(f"/v1/deliveries/{quote(delivery_id, safe='')}"), DeliveryData)
+        return self._transport.call(get(make_path("deliveries", delivery_id)), DeliveryData)
 
     def get_body(self, delivery_id: str) -> bytes:
         """Return what every attempt of a delivery sends, byte for byte."""
-        call = get(f"/v1/deliveries/{quote(delivery_id, safe='')}/body")
+        call = get(make_path("deliveries", delivery_id, "/body"))
         return (self._transport.call(call, SentBody)).body.encode()
 
     def redeliver(self, delivery_id: str) -> DeliveryData:
         """Send a delivery again now, under the same id."""
-        path = f"/v1/deliveries/{quote(delivery_id, safe='')}/redeliver"
+        path = make_path("deliveries", delivery_id, "/redeliver")
         return self._transport.call(post(path), DeliveryData)

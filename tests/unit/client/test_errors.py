@@ -91,7 +91,7 @@ def test_a_missed_deadline_says_which_job_goes_on() -> None:
 
 def test_an_empty_name_or_id_is_refused() -> None:
     with Charonia("http://gateway", "k") as client:
-        with pytest.raises(errors.InvalidInput, match="job_id: is empty"):
+        with pytest.raises(errors.InvalidInput, match="job_id: is ''"):
             client.jobs.get("")
         with pytest.raises(errors.InvalidInput, match="model: is empty"):
             client.run("", x=1)
