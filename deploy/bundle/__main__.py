@@ -62,7 +62,7 @@ def build() -> None:
     packages = _add_debian(tree)
     say("Getting Python packages …")
     wheels.make_environments(tree)
-    _add_sources(tree)
+    add_sources(tree / "app")
     licences.write_list(BUNDLE / LICENCES, _list_parts(tree, packages))
     shutil.copy2(BUNDLE / LICENCES, tree / "app" / LICENCES)
     found = binaries.find_binaries(tree)
@@ -87,13 +87,13 @@ def _add_debian(tree: Path) -> list[debian.Package]:
     return packages
 
 
-def _add_sources(tree: Path) -> None:
-    """Copy the files of the repository that git knows, or would add."""
+def add_sources(app: Path) -> None:
+    """Copy the files and links of the repository that git knows, or would add."""
     listing = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--"]
     for name in filter(None, run([*listing, *SOURCES, *MORE_SOURCES], timeout=60).split("\0")):
-        target = tree / "app" / name
+        target = app / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
 def _list_parts(tree: Path, packages: Sequence[debian.Package]) -> dict[str, list[licences.Part]]:
