@@ -39,8 +39,8 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
         uvloop.run(_run_until_signal(run, settings))
     except CharoniaError as error:
         return _fail(service, error)
-    except SystemExit:  # from uvicorn, which has logged why it cannot listen
-        return _fail(service, CharoniaError(f"cannot listen on {settings.host}:{settings.port}"))
+    except SystemExit as error:  # a port is taken
+        return _fail(service, CharoniaError(str(error)))
     finally:
         tracing.shutdown()
         logging.shutdown()

@@ -23,8 +23,11 @@ _SERVER_URLS = {
 }
 QueueType = Literal["classic", "quorum"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Period = Annotated[float, Meta(gt=0, le=3_153_600_000)]  # seconds; with a hundred years, times are still dates
 INLINE_SIZE = 256 * 1024  # bytes of a job's inputs, and of an output, that stay in the database
 InlineSize = Annotated[int, Meta(ge=1024, le=1024 * 1024)]
+# Before the paths in URLs, so without a slash at its end.
+PublicUrl = Annotated[str, Meta(pattern=r"^(https?://[^\s?#]*[^\s?#/])?$")]
 # A folder, or a bucket and a prefix in it. Without a query, which obstore would ignore.
 StoreUrl = Annotated[str, Meta(pattern=r"^(file:///[^?#]+|(s3|gs|az)://[^/?#]+(/[^?#]*)?)$")]
 EgressProxy = Annotated[str, Meta(pattern=r"^(https?://[^/\s]+/?)?$")]

@@ -12,6 +12,7 @@ from common.http.request_head_limits import LimitedHeadProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from socket import socket
 
 Check = Callable[[], Awaitable[bool]]
 Node = Callable[[], str | None]
@@ -35,6 +36,13 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> "Iterator[None]":
         """Do nothing."""
         yield
+
+    async def startup(self, sockets: "list[socket] | None" = None) -> None:
+        """Listen. Raise SystemExit, with the address, if that fails; uvicorn has logged why."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            raise SystemExit(f"cannot listen on {self.config.host}:{self.config.port}") from None
 
 
 async def check_health(checks: Mapping[str, Check], optional: Container[str] = ()) -> tuple[bool, ReadinessView]:

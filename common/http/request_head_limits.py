@@ -89,6 +89,7 @@ class LimitedHeadProtocol(HttpToolsProtocol):
             "title": status.phrase,
             "status": status,
             "detail": _DETAILS[status],
+            "instance": "",  # the path may not have arrived
         }
         body = json.dumps(problem).encode()
         lines = (

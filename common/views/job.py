@@ -46,7 +46,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """The model that runs the job. It is the fallback model once the job has changed to it."""
     version: str | None
-    """The version that ran, or the one asked for; null until a version is chosen."""
+    """The version that ran, or the one asked for. Null before the success of a job that asks for none."""
     priority: Priority
     """Jobs of a higher priority run first."""
     attempt: int

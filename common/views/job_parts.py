@@ -16,8 +16,8 @@ class Metrics(msgspec.Struct, frozen=True):
     inference_ms: int | None
     """The latest attempt as its dispatcher saw it, from the call of Triton to the outputs as JSON.
 
-    It includes the wait in Triton's own queue: Triton does not report that for a single request. A run of a pipeline
-    has the sum of its steps' jobs that succeeded since it began, or was retried.
+    Null if that failed. It includes the wait in Triton's own queue: Triton does not report that for a single request. A
+    run of a pipeline has the sum of its steps' jobs that succeeded since it began, or was retried.
     """
     total_ms: int | None
     """From the submit to the end of the job."""

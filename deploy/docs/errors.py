@@ -21,7 +21,8 @@ OF_JOBS = (  # the folder, the class, and which of its arguments is the code
     ("services/dispatcher", "Rule", 1),
     ("common/runs", "Failure", 0),
 )
-WITHOUT_CODE = "open_inference"  # its errors have a text only
+WITHOUT_CODE = "open_inference"  # its errors have a text only, but those of a job under OpenAI's calls, too
+WITH_CODE = "inference.py"
 
 
 def write_http_errors(page: str) -> str:
@@ -72,6 +73,8 @@ def find_failures() -> Iterator[tuple[str, str]]:
 def find_calls(folder: str, name: str) -> Iterator[tuple[ast.Call, dict[str, str]]]:
     """Yield the calls of a name, each with the constant texts of its module."""
     for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.parent.name == WITHOUT_CODE and path.name != WITH_CODE:
+            continue
         module = ast.parse(path.read_text())
         constants = {}
         for statement in module.body:
@@ -80,5 +83,5 @@ def find_calls(folder: str, name: str) -> Iterator[tuple[ast.Call, dict[str, str
                     constants[constant] = text
         for node in ast.walk(module):
             match node:
-                case ast.Call(func=ast.Name(id=called)) if called == name and path.parent.name != WITHOUT_CODE:
+                case ast.Call(func=ast.Name(id=called)) if called == name:
                     yield node, constants

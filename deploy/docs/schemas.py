@@ -18,8 +18,8 @@ NULL = {"type": "null"}
 def write_schema(heading: str, name: str, schema: Json, *, sent: bool) -> str:
     """Return the section of a schema. Clients need to know the defaults of what is `sent` by them."""
     parts = [f"{heading} {name}", " ".join(schema.get("description", "").split())]
-    if "enum" in schema:
-        parts.append(f"One of {', '.join(f'`{each}`' for each in schema['enum'])}.")
+    if "enum" in schema or "x-extensible-enum" in schema:
+        parts.append(f"One of {show_type(schema)}.")
     if "properties" in schema:
         parts.append(write_fields(schema, sent=sent))
     return "\n\n".join(part.strip() for part in parts if part)

@@ -8,7 +8,17 @@ from msgspec import Meta
 
 from common.byte_sizes import EXPECTED, parse_bytes
 from common.errors import SettingsError
-from common.settings import INLINE_SIZE, EgressProxy, InlineSize, Seconds, Settings, StoreUrl, TraceUrl
+from common.settings import (
+    INLINE_SIZE,
+    EgressProxy,
+    InlineSize,
+    Period,
+    PublicUrl,
+    Seconds,
+    Settings,
+    StoreUrl,
+    TraceUrl,
+)
 from common.tensors import MAX_INPUT_BYTES
 
 MAX_INPUTS = 128 * 1024 * 1024
@@ -27,17 +37,17 @@ class MaintenanceSettings(Settings, frozen=True, kw_only=True):
     """The same keys as the gateway has. The first signs the URLs of outputs and files."""
     store_url: StoreUrl
     """The same object store as the gateway has."""
-    public_url: str = ""
-    """The prefix of the paths in `urls` of a job."""
+    public_url: PublicUrl = ""
+    """The prefix of the paths in `urls` of a job, such as `https://api.example.com`. It has no slash at its end."""
     trace_url: TraceUrl = ""
     """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
     lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
     """Seconds a claim lasts unless its dispatcher renews it."""
     sweep_interval: Seconds = 0.5
     """Seconds between searches for due, expired and abandoned jobs."""
-    retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
+    retention: Period = 30 * 86_400.0
     """Seconds an ended job is kept, with its outputs, events and deliveries. It may be a sixth longer."""
-    audit_retention: Annotated[float, Meta(gt=0)] = 365 * 86_400.0
+    audit_retention: Period = 365 * 86_400.0
     """Seconds an entry of the audit log is kept."""
     tenant_metrics: bool = False
     """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds ten series."""
@@ -68,7 +78,7 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """Which of Triton's models this dispatcher runs: patterns such as `llm-*,whisper`."""
     catalogue_interval: Seconds = 2.0
     """Seconds between reads of Triton's models."""
-    model_grace: Annotated[float, Meta(gt=0)] = 86_400.0
+    model_grace: Period = 86_400.0
     """Seconds without any Triton that has a model. Then it leaves the catalogue, and its queued jobs fail."""
     model_memory: str = ""
     """Memory of Triton for models, such as `40 GiB` or a number of bytes. The queue then decides which models Triton
@@ -77,7 +87,7 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     model_max_wait: Seconds = 60.0
     """Seconds that a job waits for its model at most while jobs of other models start, if `CHARONIA_MODEL_MEMORY` is
     set. The time of the load comes to it."""
-    model_idle: Annotated[float, Meta(ge=0)] = 0.0
+    model_idle: Annotated[float, Meta(ge=0, le=3_153_600_000)] = 0.0
     """Seconds without a job after which a model is unloaded, if `CHARONIA_MODEL_MEMORY` is set. 0: it stays loaded
     until its room is needed."""
     triton_metrics_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""

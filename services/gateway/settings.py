@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from common.settings import INLINE_SIZE, InlineSize, Seconds, Settings, StoreUrl, TraceUrl
+from common.errors import SettingsError
+from common.settings import INLINE_SIZE, InlineSize, PublicUrl, Seconds, Settings, StoreUrl, TraceUrl
 from common.tensors import MAX_INPUT_BYTES
 from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.jobs.queue_limits.limits import MAX_LIMIT
@@ -24,10 +25,10 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Where clients reach an S3 store, if that is another address than `AWS_ENDPOINT_URL`. Presigned URLs begin so."""
     store_redirects: bool = True
     """Whether the object store in the cloud sends files to clients itself. Then they must reach its address."""
-    bootstrap_key: str = ""
-    """An API key of the tenant `default`, created at startup."""
-    public_url: str = ""
-    """The prefix of the paths in `urls` of a job."""
+    bootstrap_key: Annotated[str, Meta(pattern=r"^(ch_dev|[!-~]{16,256})?\Z")] = ""
+    """An API key of the tenant `default`, created at startup: at least 16 characters of ASCII, without spaces."""
+    public_url: PublicUrl = ""
+    """The prefix of the paths in `urls` of a job, such as `https://api.example.com`. It has no slash at its end."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages may call the API from a browser, such as `https://app.example.com`. `*` is refused."""
     trace_url: TraceUrl = ""
@@ -77,7 +78,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_files: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
     """Files of a tenant. More get 429."""
     file_retention: Seconds = 86_400.0
-    """Seconds for which a file is kept by default."""
+    """Seconds for which a file is kept by default, if `CHARONIA_MAX_FILE_RETENTION` is not less."""
     max_file_retention: Annotated[float, Meta(gt=0, le=31_536_000)] = 604_800.0
     """Seconds for which a client may let a file be kept."""
     max_webhooks_per_tenant: Annotated[int, Meta(ge=1, le=10_000)] = 100
@@ -92,3 +93,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     answers there. Set the dispatchers to the same."""
     input_http: bool = False
     """Whether inputs by URL may come from plain http. Set the dispatchers to the same."""
+
+    def __post_init__(self) -> None:
+        if self.metrics_port == self.port:
+            raise SettingsError(
+                "CHARONIA_METRICS_PORT is wrong: it is that of the API; give another one, or 0 to share it"
+            )

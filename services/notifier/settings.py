@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from common.errors import SettingsError
-from common.settings import EgressProxy, Settings
+from common.settings import EgressProxy, Period, Settings
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -42,9 +42,9 @@ class NotifierSettings(Settings, frozen=True, kw_only=True):
     """Concurrent attempts of one notifier. One tenant may have half of them."""
     endpoint_concurrency: Annotated[int, Meta(ge=1, le=1000)] = 32
     """Concurrent attempts to one endpoint, over all notifiers."""
-    disable_after: Annotated[float, Meta(gt=0)] = 5 * DAY
+    disable_after: Period = 5 * DAY
     """Seconds a subscription may fail without one success before it is disabled."""
-    retention: Annotated[float, Meta(gt=0)] = 30 * DAY
+    retention: Period = 30 * DAY
     """Seconds the record of a finished recovery is kept."""
     recovery_rate: Annotated[float, Meta(gt=0, le=10_000)] = 50.0
     """Deliveries a second that a recovery sends again."""

@@ -276,7 +276,7 @@ CREATE TABLE jobs (
   error_retryable boolean,
   inference_ms double precision,
   traceparent text NOT NULL,
-  -- Packed by common/tensors.py. Large ones are in files: CHARONIA_INLINE_INPUT bytes of contents are here at most, which
+  -- Packed by common/tensors.py. Large ones are in files: CHARONIA_INLINE_INPUT_BYTES of contents are here at most, which
   -- is 1 MiB at most. Names and shapes come to it.
   tensors bytea COMPRESSION lz4 NOT NULL,
   parameters bytea, -- JSON object

@@ -199,7 +199,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
 
 
 def make_urls(settings: GatewaySettings) -> JobUrls:
-    return JobUrls(settings.public_url.rstrip("/"), settings.trace_url, UrlSigner(settings.url_keys))
+    return JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
 
 
 def compose_jobs(
@@ -278,7 +278,8 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
 
 def compose_files(settings: GatewaySettings, connections: Connections, services: JobServices) -> FileServices:
     store = FileStore(connections.database, Quota(settings.max_files, settings.max_stored_bytes))
-    limits = UploadLimits(settings.max_file_bytes, settings.file_retention, settings.max_file_retention)
+    kept = min(settings.file_retention, settings.max_file_retention)
+    limits = UploadLimits(settings.max_file_bytes, kept, settings.max_file_retention)
     return FileServices(
         authenticator=services.authenticator,
         store=store,

@@ -37,7 +37,7 @@ class ProblemBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     detail: str
     """What is wrong, for people. It may change."""
     instance: str
-    """The path of the request."""
+    """The path of the request. It is empty if the headers of the request cannot be read."""
     errors: list[FieldError] = []
     """The invalid fields, at most 20; absent where no field is to blame."""
 

@@ -90,7 +90,7 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     metadata: dict[str, Any] | None = None
     """Anything of yours, at most 16 KiB. The job and its webhooks return it unchanged."""
     run_at: Annotated[datetime, Meta(tz=True)] | None = None
-    """The earliest start. By default, the job may start at once."""
+    """The earliest start, at most 366 days from now. By default, the job may start at once."""
     expires_in: Annotated[float, Meta(gt=0, le=31_536_000)] | None = None
     """How many seconds the job may wait before its first start. After that it is `expired`."""
     timeout: Timeout | msgspec.UnsetType = msgspec.UNSET

@@ -83,7 +83,15 @@ FILE = {
     "expires_at": "2026-11-22T10:18:32.488Z",
 }
 RETRY = {"max_attempts": 5, "initial_delay": 1.0, "max_delay": None}
-STEP = {"version": None, "for_each": None, "parameters": None, "priority": None, "timeout": 600.0, "retry": RETRY}
+STEP = {
+    "version": None,
+    "for_each": None,
+    "parameters": None,
+    "priority": None,
+    "timeout": 600.0,
+    "retry": RETRY,
+    "reuse": None,
+}
 PIPELINE = {
     "name": "twice",
     "version": "2",

@@ -61,6 +61,8 @@ QUEUED = (
 FAILED = JOB | {
     "status": "failed",
     "model": "faulty",
+    "version": None,
+    "metrics": {"queue_ms": 27, "inference_ms": None, "total_ms": 62},
     "outputs": None,
     "error": {"code": "invalid_input", "message": "INVALID_ARG: invalid as asked", "retryable": False},
 }

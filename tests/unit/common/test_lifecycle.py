@@ -1,6 +1,7 @@
 """How a service starts, and how a command ends."""
 
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,18 @@ async def run(settings: Settings, stopping: asyncio.Event) -> None:
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 lifecycle.OPEN_FILES = 512
+raise SystemExit(lifecycle.main("service", Settings, run))
+"""
+LISTENING = """
+import asyncio, sys
+from common import lifecycle
+from common.http import health
+from common.settings import Settings
+
+async def run(settings: Settings, stopping: asyncio.Event) -> None:
+    taken = int(sys.argv[1])
+    await health.serve(settings.host, taken, {}).serve()
+
 raise SystemExit(lifecycle.main("service", Settings, run))
 """
 COMMAND = """
@@ -41,6 +54,15 @@ def test_a_service_raises_the_limit_at_the_start() -> None:
     command = [sys.executable, "-c", SERVICE]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "512\n"
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        command = [sys.executable, "-c", LISTENING, str(port)]
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"service: cannot listen on 127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -11,6 +11,15 @@ from common.settings import Settings, load
 from services.dispatcher.settings import DispatcherSettings
 from services.gateway.settings import GatewaySettings
 
+GATEWAY = {
+    "CHARONIA_DATABASE_URL": "postgresql://d",
+    "CHARONIA_AMQP_URL": "amqp://a",
+    "CHARONIA_PORT": "1",
+    "CHARONIA_ENCRYPTION_KEYS": "k",
+    "CHARONIA_URL_KEYS": "k",
+    "CHARONIA_STORE_URL": "file:///store",
+}
+
 
 class Sample(msgspec.Struct, frozen=True):
     name: str
@@ -118,21 +127,27 @@ def test_other_urls_are_refused(url: str) -> None:
     ],
 )
 def test_example_keys_are_for_development_only(name: str, value: str) -> None:
-    good = {
-        "DATABASE_URL": "postgresql://d",
-        "AMQP_URL": "amqp://a",
-        "PORT": "1",
-        "ENCRYPTION_KEYS": "k",
-        "URL_KEYS": "k",
-        "STORE_URL": "file:///store",
-    }
-    environ = {f"CHARONIA_{key}": text for key, text in (good | {name: value}).items()}
+    environ = GATEWAY | {f"CHARONIA_{name}": value}
     for flag in ("1", "true"):
         assert load(GatewaySettings, environ | {"CHARONIA_DEVELOPMENT": flag}).development
     for off in ({}, {"CHARONIA_DEVELOPMENT": "0"}):
         with pytest.raises(SettingsError, match=f"^CHARONIA_{name} is wrong: it has the example key") as raised:
             load(GatewaySettings, environ | off)
         assert value not in str(raised.value)
+
+
+def test_metrics_have_a_port_of_their_own_or_none() -> None:
+    assert load(GatewaySettings, GATEWAY | {"CHARONIA_METRICS_PORT": "0"}).metrics_port == 0
+    with pytest.raises(SettingsError, match=r"^CHARONIA_METRICS_PORT is wrong: "):
+        load(GatewaySettings, GATEWAY | {"CHARONIA_METRICS_PORT": "1"})
+
+
+@pytest.mark.parametrize("value", ["ch_short", "x" * 15, "with spaces in it", "größe" * 4])
+def test_a_key_that_can_be_guessed_is_refused(value: str) -> None:
+    assert load(GatewaySettings, GATEWAY | {"CHARONIA_BOOTSTRAP_KEY": "x" * 16}).bootstrap_key == "x" * 16
+    with pytest.raises(SettingsError, match=r"^CHARONIA_BOOTSTRAP_KEY is wrong: ") as raised:
+        load(GatewaySettings, GATEWAY | {"CHARONIA_BOOTSTRAP_KEY": value})
+    assert value not in str(raised.value)
 
 
 def test_a_choice_is_one_of_its_words() -> None:
@@ -148,6 +163,8 @@ def test_a_choice_is_one_of_its_words() -> None:
         *[("PORT", value) for value in ("0", "-1", "65536")],
         *[("LEASE", value) for value in ("0", "-1", "nan", "inf")],
         *[("SWEEP_INTERVAL", value) for value in ("0", "-1", "nan")],
+        *[("RETENTION", value) for value in ("0", "nan", "inf", "1e11")],
+        *[("PUBLIC_URL", value) for value in ("here", "ftp://h", "https://h/", "https://h/?a=1", "https://h x")],
         ("SLOTS", "-3"),
         ("MAX_TRITON_RESPONSE_BYTES", "0"),
         ("SHUTDOWN_GRACE", "-1"),

@@ -10,6 +10,7 @@ import pytest
 from common.http import health
 from common.http.request_head_limits import MAX_HEAD, LimitedHeadProtocol
 from deploy.local.processes.ports import HOST, free_ports
+from services.gateway.http.problems import ProblemBody
 from tests.integration.waiting import until
 
 WITHIN = 20.0  # seconds
@@ -41,9 +42,9 @@ async def read_problem(reader: asyncio.StreamReader) -> tuple[int, str]:
     """Return the status and the type of a problem that ends the connection."""
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     assert b"Content-Type: application/problem+json" in head
-    problem = msgspec.json.decode(body, type=dict[str, str | int])
-    assert head.startswith(f"HTTP/1.1 {problem['status']} ".encode())
-    return int(problem["status"]), str(problem["type"]).removeprefix("urn:charonia:problem:")
+    problem = msgspec.json.decode(body, type=ProblemBody)
+    assert head.startswith(f"HTTP/1.1 {problem.status} ".encode())
+    return problem.status, problem.type.removeprefix("urn:charonia:problem:")
 
 
 @pytest.mark.parametrize(
