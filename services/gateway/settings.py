@@ -99,3 +99,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             raise SettingsError(
                 "CHARONIA_METRICS_PORT is wrong: it is that of the API; give another one, or 0 to share it"
             )
+
+    @property
+    def default_file_retention(self) -> float:
+        """Seconds for which a file is kept whose upload does not say it."""
+        return min(self.file_retention, self.max_file_retention)

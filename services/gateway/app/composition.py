@@ -278,8 +278,7 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
 
 def compose_files(settings: GatewaySettings, connections: Connections, services: JobServices) -> FileServices:
     store = FileStore(connections.database, Quota(settings.max_files, settings.max_stored_bytes))
-    kept = min(settings.file_retention, settings.max_file_retention)
-    limits = UploadLimits(settings.max_file_bytes, kept, settings.max_file_retention)
+    limits = UploadLimits(settings.max_file_bytes, settings.default_file_retention, settings.max_file_retention)
     return FileServices(
         authenticator=services.authenticator,
         store=store,

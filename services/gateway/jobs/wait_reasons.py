@@ -77,7 +77,7 @@ def explain_pause(tenant_id: UUID, workload: Workload | None, state: Workloads) 
 def explain_absence(workload: Workload | None, residency: Residency | None, now: datetime) -> WaitingFor | None:
     if workload is None or not workload.has_dispatcher:
         since = f" since {format_time(workload.seen_at)}" if workload and workload.seen_at else ""
-        return WaitingFor("dispatcher", f"no dispatcher runs this model{since}")
+        return WaitingFor("dispatcher", f"no dispatcher has this model{since}: none runs, or Triton lost it")
     if workload.slots == 0:
         if residency is not None and residency.is_led and (loading := explain_load(residency, now)):
             return WaitingFor("model_loading", loading)

@@ -79,7 +79,7 @@ def test_every_example_works(stack: Stack, place: Path, key: str, page: Path) ->
         doubled = (place / "doubled.jsonl").read_text().splitlines()
         assert doubled == [f"[[{2.0 * number}]]" for number in range(1000)]
     if page in (GUIDE, HOW_TO / "batches.md"):
-        written = [json.loads(line) for line in (place / "results.jsonl").read_text().splitlines()]
+        written = [json.loads(line) for line in (place / "mapped.jsonl").read_text().splitlines()]
         assert sorted(written, key=lambda line: int(line["item"][0])) == [
             {"item": [number], "y": [[2.0 * number]]} for number in range(ITEMS)
         ]

@@ -142,6 +142,11 @@ def test_metrics_have_a_port_of_their_own_or_none() -> None:
         load(GatewaySettings, GATEWAY | {"CHARONIA_METRICS_PORT": "1"})
 
 
+def test_no_file_is_kept_by_default_for_longer_than_the_most() -> None:
+    assert load(GatewaySettings, GATEWAY).default_file_retention == 86_400
+    assert load(GatewaySettings, GATEWAY | {"CHARONIA_MAX_FILE_RETENTION": "60"}).default_file_retention == 60
+
+
 @pytest.mark.parametrize("value", ["ch_short", "x" * 15, "with spaces in it", "größe" * 4])
 def test_a_key_that_can_be_guessed_is_refused(value: str) -> None:
     assert load(GatewaySettings, GATEWAY | {"CHARONIA_BOOTSTRAP_KEY": "x" * 16}).bootstrap_key == "x" * 16

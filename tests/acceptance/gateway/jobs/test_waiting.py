@@ -113,7 +113,7 @@ async def measure_until_shown(api: Api, dispatcher: Service) -> float:
     began = time.monotonic()
     try:
         job = await api.submit("echo", {"x": [[1.0]]})
-        await wait_for(api, job.id, "dispatcher", "no dispatcher runs this model since 20")
+        await wait_for(api, job.id, "dispatcher", "no dispatcher has this model since 20")
         await eventually(partial(is_ready, api, False), "the model is not ready")
         took = time.monotonic() - began
     finally:

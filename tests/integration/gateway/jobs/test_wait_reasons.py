@@ -174,7 +174,7 @@ async def test_a_dispatcher_that_says_nothing_is_gone(database: Database, stores
     job = await submit(database, tenant)
     await database.fetch(GONE)
     (row,) = await database.fetch("SELECT seen_at FROM dispatchers")
-    text = f"no dispatcher runs this model since {format_time(row['seen_at'])}"
+    text = f"no dispatcher has this model since {format_time(row['seen_at'])}: none runs, or Triton lost it"
     assert await explain(database, job, tenant) == WaitingFor("dispatcher", text)
     assert [model.ready for model in await ModelStore(database).list_models()] == [False]
     await stores.sessions.note_liveness("w")
@@ -195,7 +195,9 @@ async def test_a_scheduled_job_that_is_due_waits_for_a_dispatcher(
 
 async def test_a_model_that_no_dispatcher_knows(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await submit(database, tenant, model="other")
-    assert await explain(database, job, tenant) == WaitingFor("dispatcher", "no dispatcher runs this model")
+    assert await explain(database, job, tenant) == WaitingFor(
+        "dispatcher", "no dispatcher has this model: none runs, or Triton lost it"
+    )
 
 
 async def test_a_model_that_triton_lacks(database: Database, stores: Stores, tenant: UUID) -> None:
