@@ -8,8 +8,11 @@ import openai
 import pytest
 from openai.types.webhooks import ResponseCompletedWebhookEvent
 
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
 from tests.acceptance.gateway.openai.conftest import run_node
 from tests.support.api.api_client import Api
+from tests.support.api.tenants import make_tenant
 from tests.support.openai_batches import chat, create, write
 from tests.support.receivers.webhook_receiver import Inbox, Receiver
 from tests.support.waiting import eventually
@@ -36,6 +39,24 @@ class Subscription:
         """Return once exactly these events have come, in any order."""
         await self.inbox.wait(len(expected))
         assert sorted(set(self.read())) == sorted(expected)
+
+
+@pytest.fixture
+async def key(stack: Stack) -> str:
+    """The key of a tenant of its own: its subscriptions get no events of jobs that other tests left."""
+    return await make_tenant(stack, "openai-webhooks")
+
+
+@pytest.fixture
+async def api(stack: Stack, key: str) -> AsyncIterator[Api]:
+    async with open_client(stack, key) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(base_url: str, key: str) -> AsyncIterator[Any]:
+    async with openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=30) as opened:
+        yield opened
 
 
 @pytest.fixture
