@@ -26,19 +26,16 @@ def read_last_release() -> Release:
 
 
 def check_migrations(release: Release, root: Path = ROOT) -> None:
-    """Raise SystemExit if a migration of the release is not as it was. Of a candidate, only warn."""
+    """Raise SystemExit if a migration of the release is not as it was."""
     command = ["git", "diff", "--name-only", "--no-renames", "--diff-filter=a", release.commit, "--", MIGRATIONS]
     found = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
     if found.returncode:
         raise no_commit(release)
     if edited := found.stdout.split():
-        text = (
+        raise SystemExit(
             f"Migrations of {release.version} have changed: {', '.join(edited)}. Databases have run them already. "
             "Put them back, and write a new one."
         )
-        if "candidate" not in release.version:
-            raise SystemExit(text)
-        print(f"Warning: {text}")
 
 
 def no_commit(release: Release) -> SystemExit:
