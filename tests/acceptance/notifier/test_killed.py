@@ -42,14 +42,15 @@ class Gate:
         self._open.set()
 
     @property
-    def holds_some(self) -> bool:
-        return self._left < 0
+    def held(self) -> int:
+        """How many deliveries have come that wait for their answers."""
+        return max(0, -self._left)
 
     def wait(self) -> None:
         with self._lock:
             self._left -= 1
-            held = self.holds_some
-        if held:
+            is_held = self.held > 0
+        if is_held:
             self._open.wait(WITHIN)
 
 
@@ -92,15 +93,15 @@ async def test_notifier_killed_at_random_points_delivers_everything(breakable: S
 async def run_until_killed(stack: Stack, gate: Gate, rng: random.Random) -> None:
     """Start the notifier, and kill it between its first and its last delivery."""
     answered = rng.randrange(EVENTS)
+    held = rng.randint(1, min(ENDPOINT_CONCURRENCY, EVENTS - answered))
     gate.shut(after=answered)
     (notifier,) = stack.notifiers
     await asyncio.to_thread(notifier.launch)
 
     async def poll() -> bool:
-        return gate.holds_some
+        return gate.held >= held
 
-    await eventually(poll, f"a delivery comes after {answered} were answered", WITHIN)
-    await asyncio.sleep(rng.uniform(0, 0.03))  # so that a kill does not always follow an arrival
+    await eventually(poll, f"{held} deliveries wait after {answered} were answered", WITHIN)
     await asyncio.to_thread(notifier.kill)
     gate.open()
 
